@@ -1,0 +1,1 @@
+"""The application without a face: commands in, snapshots and events out."""

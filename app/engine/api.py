@@ -1,0 +1,393 @@
+"""The one way into the engine: commands in, snapshots and events out, all serialisable values.
+
+The window, the tray and the command line use ``EngineApi`` and nothing else. It has two implementations with one
+contract: ``app.engine.local.LocalEngine`` (this process holds the data directory) and
+``app.engine.remote.RemoteEngine`` (another process does; loopback socket). A command is a msgspec struct; its reply type stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import msgspec
+
+from app.core.errors import ErrorInfo
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of everything the engine tells."""
+
+
+class TaskSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One task, as shown by ``job show``."""
+
+    id: str
+    kind: str
+    target: str
+    state: str
+    """available, leased, completed, failed, fallback_started or cancelled."""
+    attempts: int = 0
+    progress: float | None = None
+    error: ErrorInfo | None = None
+
+
+class JobSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One job, as the queue shows it."""
+
+    id: str
+    media_id: str
+    title: str
+    kind: str = "hls"
+    profile: str
+    state: str
+    """queued, processing, paused, done, error or cancelled."""
+    reason: str | None = None
+    """Why it waits or what is wrong, in words a person can act on."""
+    progress: float | None = None
+    """0 to 1; None until the index is known."""
+    rate_x: float | None = None
+    """Film seconds made per second."""
+    eta_s: float | None = None
+    error: ErrorInfo | None = None
+    warnings: tuple[str, ...] = ()
+    added_at_ms: int
+    size_bytes: int
+    duration_s: float | None = None
+    source: str | None = None
+    """Path of the source on this device, for showing; lone surrogates are replaced."""
+    playable: bool = False
+    """Whether a player can be opened on it now."""
+    actions: tuple[str, ...] = ()
+    """Which of pause, resume, cancel, retry, remove make sense now."""
+    tasks: tuple[TaskSnapshot, ...] = ()
+    """Only filled by ``GetJob``."""
+
+
+class TrackSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One sound track of a film."""
+
+    name: str
+    label: str
+    language: str
+
+
+class RenditionSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One rendition of a film."""
+
+    name: str
+    width: int
+    height: int
+    kind: str
+    codecs: str
+    peak: int | None = None
+    average: int | None = None
+
+
+class FilmSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One film of the library."""
+
+    media_id: str
+    job_id: str
+    title: str
+    state: str
+    """ready (all renditions), partial (quick stage published), making (plays while it is made), trashed."""
+    duration_s: float
+    size_bytes: int
+    added_at_ms: int
+    trashed_at_ms: int | None = None
+    renditions: tuple[RenditionSnapshot, ...] = ()
+    audio: tuple[TrackSnapshot, ...] = ()
+    warnings: tuple[str, ...] = ()
+    has_poster: bool = False
+    copies: int = 1
+    progress: float | None = None
+
+
+class AddResult(Snapshot, frozen=True, kw_only=True):
+    """What became of one path given to ``AddPath``."""
+
+    path: str
+    job_id: str | None
+    media_id: str | None
+    state: str
+    """A job state, or ``refused``."""
+    error: ErrorInfo | None = None
+    already: bool = False
+
+
+class SheetLayout(Snapshot, frozen=True, kw_only=True):
+    """How thumbnails lie on trickplay sheets."""
+
+    interval_s: float
+    columns: int
+    rows: int
+    tile_width: int
+    tile_height: int
+    count: int
+
+
+class PlayerSnapshot(Snapshot, frozen=True, kw_only=True):
+    """An open player session: addresses under an unguessable token, valid until closed."""
+
+    token: str
+    media_id: str
+    master: str
+    """Multivariant playlist for hls.js, VLC, mpv, ffmpeg."""
+    auto: str
+    """Playlist in which the gateway adapts; for the desktop player."""
+    duration_s: float
+    audio: tuple[TrackSnapshot, ...] = ()
+    sheets: str | None = None
+    """Address prefix of the trickplay sheets (``sheets + "0.jpg"``), when there are any."""
+    sheet_layout: SheetLayout | None = None
+
+
+class VerifyReport(Snapshot, frozen=True, kw_only=True):
+    """What scrubbing the vault found."""
+
+    shards: int
+    size_bytes: int
+    damaged: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    affected: tuple[str, ...] = ()
+    """Titles of films that lost something."""
+    repaired: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.damaged or self.missing or self.stray)
+
+
+class DoctorReport(Snapshot, frozen=True, kw_only=True):
+    """What this installation can do."""
+
+    version: str
+    data_dir: str
+    versions: dict[str, str]
+    encoders: dict[str, str]
+    """Encoder name → "works", or why not."""
+    disk_free_bytes: int
+    vault_bytes: int
+    database: str
+    """"ok", or what is wrong."""
+    player: str = ""
+
+
+class Command(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True, tag=True):
+    """Base of everything the engine can be asked."""
+
+    reply: ClassVar[Any] = None
+    """Type of the reply, for decoding."""
+
+
+class AddPath(Command[AddResult], frozen=True, kw_only=True, tag=True):
+    """Add one file (folders are expanded by the client, see ``app.engine.folders``)."""
+
+    reply: ClassVar[Any] = AddResult
+    path: bytes
+    """Absolute path as the file system spells it (``os.fsencode``)."""
+    profile: str | None = None
+
+
+class ListJobs(Command[tuple[JobSnapshot, ...]], frozen=True, kw_only=True, tag=True):
+    """All jobs, in the order of adding."""
+
+    reply: ClassVar[Any] = tuple[JobSnapshot, ...]
+
+
+class GetJob(Command[JobSnapshot], frozen=True, kw_only=True, tag=True):
+    """One job with its tasks."""
+
+    reply: ClassVar[Any] = JobSnapshot
+    job_id: str
+
+
+class ChangeJob(Command[JobSnapshot], frozen=True, kw_only=True, tag=True):
+    """Pause, resume, cancel, retry or remove a job."""
+
+    reply: ClassVar[Any] = JobSnapshot
+    job_id: str
+    action: str
+    """pause, resume, cancel, retry or remove."""
+
+
+class SetPriority(Command[JobSnapshot], frozen=True, kw_only=True, tag=True):
+    """Say how urgent a job is; higher goes first, 0 is usual."""
+
+    reply: ClassVar[Any] = JobSnapshot
+    job_id: str
+    priority: int
+
+
+class ListLibrary(Command[tuple[FilmSnapshot, ...]], frozen=True, kw_only=True, tag=True):
+    """All films that can be played, newest first."""
+
+    reply: ClassVar[Any] = tuple[FilmSnapshot, ...]
+
+
+class GetFilm(Command[FilmSnapshot], frozen=True, kw_only=True, tag=True):
+    """One film."""
+
+    reply: ClassVar[Any] = FilmSnapshot
+    media_id: str
+
+
+class GetPoster(Command[bytes | None], frozen=True, kw_only=True, tag=True):
+    """The poster of a film as JPEG, or None while there is none."""
+
+    reply: ClassVar[Any] = bytes | None
+    media_id: str
+
+
+class RemoveFilm(Command[FilmSnapshot], frozen=True, kw_only=True, tag=True):
+    """Put a film into the Trash, or delete it now."""
+
+    reply: ClassVar[Any] = FilmSnapshot
+    media_id: str
+    now: bool = False
+
+
+class ListTrash(Command[tuple[FilmSnapshot, ...]], frozen=True, kw_only=True, tag=True):
+    """Films in the Trash."""
+
+    reply: ClassVar[Any] = tuple[FilmSnapshot, ...]
+
+
+class RestoreFilm(Command[FilmSnapshot], frozen=True, kw_only=True, tag=True):
+    """Take a film out of the Trash."""
+
+    reply: ClassVar[Any] = FilmSnapshot
+    media_id: str
+
+
+class EmptyTrash(Command[int], frozen=True, kw_only=True, tag=True):
+    """Delete what is in the Trash; the reply is how many films went."""
+
+    reply: ClassVar[Any] = int
+
+
+class OpenPlayer(Command[PlayerSnapshot], frozen=True, kw_only=True, tag=True):
+    """Open a player session on a film, finished or in the making."""
+
+    reply: ClassVar[Any] = PlayerSnapshot
+    media_id: str
+
+
+class SeekPlayer(Command[None], frozen=True, kw_only=True, tag=True):
+    """Tell the gateway that a player is about to seek; its waiting requests are closed."""
+
+    token: str
+    position_ms: int
+
+
+class ClosePlayer(Command[None], frozen=True, kw_only=True, tag=True):
+    """End a player session."""
+
+    token: str
+
+
+class ExportFilm(Command[int], frozen=True, kw_only=True, tag=True):
+    """Write the best rendition with all tracks to a plain MP4 file; the reply is its size in bytes."""
+
+    reply: ClassVar[Any] = int
+    media_id: str
+    path: bytes
+    overwrite: bool = False
+
+
+class GetConfig(Command[dict[str, Any]], frozen=True, kw_only=True, tag=True):
+    """All settings."""
+
+    reply: ClassVar[Any] = dict[str, Any]
+
+
+class SetConfig(Command[dict[str, Any]], frozen=True, kw_only=True, tag=True):
+    """Change one setting; the value is text as typed by a person."""
+
+    reply: ClassVar[Any] = dict[str, Any]
+    key: str
+    value: str
+
+
+class VerifyVault(Command[VerifyReport], frozen=True, kw_only=True, tag=True):
+    """Read and check every shard."""
+
+    reply: ClassVar[Any] = VerifyReport
+    repair: bool = False
+
+
+class RunDoctor(Command[DoctorReport], frozen=True, kw_only=True, tag=True):
+    """Look at encoders, disk and versions."""
+
+    reply: ClassVar[Any] = DoctorReport
+
+
+class EngineStatus(Snapshot, frozen=True, kw_only=True):
+    """Whether the engine works at all, and what holds it up."""
+
+    working: bool
+    """Whether workers are on (``worker.enabled``)."""
+    trouble: ErrorInfo | None = None
+    """Disk full, read-only …: work pauses until the cause is gone."""
+    idle: bool
+    """Nothing is left that this device can do now."""
+
+
+class GetStatus(Command[EngineStatus], frozen=True, kw_only=True, tag=True):
+    """How the engine is."""
+
+    reply: ClassVar[Any] = EngineStatus
+
+
+class Changed(Snapshot, frozen=True, kw_only=True):
+    """Something changed: jobs that are new or different since the last event, jobs that are gone, the library."""
+
+    jobs: tuple[JobSnapshot, ...] = ()
+    gone: tuple[str, ...] = ()
+    library: bool = False
+    status: EngineStatus | None = None
+
+
+AnyCommand = (
+    AddPath
+    | ListJobs
+    | GetJob
+    | ChangeJob
+    | SetPriority
+    | ListLibrary
+    | GetFilm
+    | GetPoster
+    | RemoveFilm
+    | ListTrash
+    | RestoreFilm
+    | EmptyTrash
+    | OpenPlayer
+    | SeekPlayer
+    | ClosePlayer
+    | ExportFilm
+    | GetConfig
+    | SetConfig
+    | VerifyVault
+    | RunDoctor
+    | GetStatus
+)
+
+Progress = Callable[[float, str], None]
+"""Called with a share from 0 to 1 and a word for what is being done."""
+
+
+class EngineApi(Protocol):
+    """What a face of the program sees of the engine."""
+
+    async def call(self, command: Command[R_co], *, progress: Progress | None = None) -> R_co:
+        """Carry out ``command``; raises ``ExpectedError`` with the code and sentence to show."""
+        ...
+
+    def events(self) -> AsyncIterator[Changed]:
+        """Yield what changes, at most about four times a second; the first one holds everything."""
+        ...

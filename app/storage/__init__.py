@@ -1,0 +1,1 @@
+"""Shards, manifests, keys and the vault."""

@@ -1,0 +1,1 @@
+"""Devices: identity, pairing, sessions and replication (to come with the second device)."""

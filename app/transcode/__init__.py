@@ -1,0 +1,1 @@
+"""Probe, plan and the media child."""
