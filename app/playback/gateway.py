@@ -1,0 +1,286 @@
+"""The loopback HTTP server that players read films from: sessions, and which answer a request gets.
+
+It listens on 127.0.0.1 only. A player's token is the first part of every path; without one there is nothing to see.
+A web page that points a name of its own at 127.0.0.1 (DNS rebinding) is shut out by the Host header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+
+import msgspec
+from aiohttp import web
+
+from app.core.errors import ErrorCode, ExpectedError
+from app.media.source import TICKS_PER_S
+from app.playback.adaptation import Offer, choose_rendition, next_rate
+from app.playback.addresses import (
+    AUTO,
+    AUTO_MASTER_PLAYLIST,
+    MASTER_PLAYLIST,
+    SHEETS,
+    Address,
+    MasterAddress,
+    MediaPlaylistAddress,
+    PieceAddress,
+    StillAddress,
+    parse_address,
+)
+from app.playback.answers import (
+    AUDIO_TYPE,
+    PICTURE_TYPE,
+    VIDEO_TYPE,
+    answer_bytes,
+    answer_error,
+    answer_later,
+    answer_playlist,
+    close_abruptly,
+    refuse,
+)
+from app.playback.playlists import format_auto_master, format_auto_media, format_master, format_media
+from app.playback.session import PlayerSession
+from app.playback.source import INIT_NUMBER, FilmLayout, FilmSource
+
+LOOPBACK = "127.0.0.1"
+_LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_TOKEN_BYTES = 32
+_CLOSE_S = 0.5
+_AT_ONCE_S = 0.05
+"""A first segment that comes within this may be replaced by a better one without the viewer noticing."""
+
+
+class GatewayTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things take; tests take less."""
+
+    beat_s: float = 1.0
+    """Between two free boxes."""
+    limit_s: float = 60.0
+    """After which a wait is closed so that the client asks again."""
+
+
+class PlayerAddresses(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a player finds its film."""
+
+    token: str
+    master: str
+    auto: str
+    sheets: str | None
+    """Prefix of the trickplay sheets (``sheets + "0.jpg"``), when there are any."""
+
+
+class Gateway:
+    """One server for all players of this process. Everything runs on the event loop that called ``start``."""
+
+    def __init__(self, source: FilmSource, *, timings: GatewayTimings | None = None) -> None:
+        self._source = source
+        self._timings = timings or GatewayTimings()
+        self._sessions: dict[str, PlayerSession] = {}
+        self._runner: web.ServerRunner | None = None
+        self.port = 0
+        """Where it listens; 0 before ``start``."""
+
+    async def start(self) -> None:
+        """Listen on a free port of the loopback interface."""
+        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_CLOSE_S)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, LOOPBACK, 0)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def close(self) -> None:
+        """End all sessions and stop listening, within a second."""
+        for token in tuple(self._sessions):
+            self.close_session(token)
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def open_session(self, media_id: str) -> PlayerAddresses:
+        """Give a player a token for one film.
+
+        Raises ``ExpectedError`` no-such-id, or not-done while the film has no plan yet.
+        """
+        layout = await self._source.layout(media_id)
+        session = PlayerSession(token=secrets.token_urlsafe(_TOKEN_BYTES), media_id=media_id)
+        self._sessions[session.token] = session
+        root = f"http://{LOOPBACK}:{self.port}/{session.token}/"
+        return PlayerAddresses(
+            token=session.token,
+            master=root + MASTER_PLAYLIST,
+            auto=root + AUTO_MASTER_PLAYLIST,
+            sheets=root + SHEETS if layout.has_stills else None,
+        )
+
+    def close_session(self, token: str) -> None:
+        """Take a token back; its waiting requests are closed. Nothing happens when it is unknown."""
+        session = self._sessions.pop(token, None)
+        if session is not None:
+            session.end()
+
+    async def seek(self, token: str, position_ms: int) -> None:
+        """Close what a player waits for, because it is about to seek to ``position_ms``.
+
+        Raises ``ExpectedError`` no-such-id when the token is unknown.
+        """
+        session = self._sessions.get(token)
+        if session is None:
+            raise ExpectedError(ErrorCode.NO_SUCH_ID, "This player was closed; open the film again.")
+        layout = await self._source.layout(session.media_id)
+        target = layout.plan.segment_at(position_ms * TICKS_PER_S // 1000)
+        session.seek(target, now=asyncio.get_running_loop().time())
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        token, _, path = request.path.removeprefix("/").partition("/")
+        session, address = self._sessions.get(token), parse_address(path)
+        refusal = _refusal(request)
+        if refusal is not None:
+            return refusal
+        if session is None or address is None:
+            return refuse(404, "There is nothing here.")
+        if request.method not in {"GET", "HEAD"}:
+            return refuse(405, "Only GET and HEAD are understood.", Allow="GET, HEAD")
+        try:
+            return await self._answer(request, session, address)
+        except ExpectedError as error:
+            return answer_error(error)
+
+    async def _answer(self, request: web.BaseRequest, session: PlayerSession, address: Address) -> web.StreamResponse:
+        if isinstance(address, StillAddress):
+            picture = await self._source.still(session.media_id, address.kind, address.number)
+            return answer_bytes(request, picture, PICTURE_TYPE)
+        layout = await self._source.layout(session.media_id)
+        match address:
+            case MasterAddress():
+                return answer_playlist(format_auto_master(layout) if address.is_auto else format_master(layout))
+            case MediaPlaylistAddress(name=name, plan_hash=None):
+                return answer_playlist(format_auto_media(layout))
+            case MediaPlaylistAddress(name=name):
+                _check_plan(layout, address.plan_hash, name)
+                return answer_playlist(format_media(layout, name))
+            case PieceAddress():
+                return await self._answer_piece(request, session, layout, address)
+
+    async def _answer_piece(
+        self, request: web.BaseRequest, session: PlayerSession, layout: FilmLayout, piece: PieceAddress
+    ) -> web.StreamResponse:
+        _check_piece(layout, piece)
+        content_type = AUDIO_TYPE if any(one.name == piece.name for one in layout.plan.audio) else VIDEO_TYPE
+        is_left_behind = session.is_left_behind(piece.number, now=asyncio.get_running_loop().time())
+        if await self._is_made(session, layout, piece):
+            return answer_bytes(request, await self._fetch(session, layout, piece), content_type)
+        if await self._source.is_paused(session.media_id):
+            raise ExpectedError(ErrorCode.NOT_DONE, "This film is paused; resume its job to go on watching.")
+        if is_left_behind:
+            close_abruptly(request)
+            return web.Response(status=503)
+        return await self._answer_when_made(request, session, layout, piece, content_type)
+
+    async def _answer_when_made(
+        self,
+        request: web.BaseRequest,
+        session: PlayerSession,
+        layout: FilmLayout,
+        piece: PieceAddress,
+        content_type: str,
+    ) -> web.StreamResponse:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self._timings.limit_s
+        fetch = asyncio.ensure_future(self._fetch(session, layout, piece))
+        session.begin_wait(fetch, piece.number)
+
+        async def goes_on() -> bool:
+            return loop.time() < ends_at and not await self._source.is_paused(session.media_id)
+
+        return await answer_later(request, fetch, content_type, beat_s=self._timings.beat_s, goes_on=goes_on)
+
+    async def _is_made(self, session: PlayerSession, layout: FilmLayout, piece: PieceAddress) -> bool:
+        if piece.name != AUTO:
+            return await self._source.is_made(session.media_id, piece.name, piece.number)
+        if piece.number == INIT_NUMBER and session.auto_init is not None:
+            return await self._source.is_made(session.media_id, session.auto_init, piece.number)
+        return (await self._choose(session, layout, piece.number)).is_made
+
+    async def _fetch(self, session: PlayerSession, layout: FilmLayout, piece: PieceAddress) -> bytes:
+        if piece.name != AUTO:
+            data = await self._read(session, piece.name, piece.number)
+        elif piece.number == INIT_NUMBER:
+            data = await self._fetch_auto_init(session, layout)
+        else:
+            data = await self._fetch_auto_segment(session, layout, piece.number)
+        _check_plan(await self._source.layout(session.media_id), piece.plan_hash, piece.name)
+        return data
+
+    async def _fetch_auto_init(self, session: PlayerSession, layout: FilmLayout) -> bytes:
+        if session.auto_init is None:
+            session.auto_init = (await self._choose(session, layout, INIT_NUMBER)).name
+        return await self._read(session, session.auto_init, INIT_NUMBER)
+
+    async def _fetch_auto_segment(self, session: PlayerSession, layout: FilmLayout, number: int) -> bytes:
+        """Fetch the rendition of choice, and choose once more when the first choice was made knowing little.
+
+        That is so when the segment had to be made (better ones may have been finished with it), and for the first
+        segment of all (only now something is measured; a better one is fetched only if this one came at once).
+        """
+        choice = await self._choose(session, layout, number)
+        is_first = session.rate is None
+        started_at = asyncio.get_running_loop().time()
+        data = await self._read_measured(session, choice, number)
+        came_at_once = asyncio.get_running_loop().time() - started_at <= _AT_ONCE_S
+        if choice.is_made and not (is_first and came_at_once):
+            return data
+        better = await self._choose(session, layout, number)
+        if better.name == choice.name or not better.is_made:
+            return data
+        return await self._read_measured(session, better, number)
+
+    async def _read_measured(self, session: PlayerSession, choice: Offer, number: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        data = await self._read(session, choice.name, number)
+        if choice.is_made:
+            session.rate = next_rate(session.rate, size_bytes=len(data), duration_s=loop.time() - started_at)
+        return data
+
+    async def _read(self, session: PlayerSession, name: str, number: int) -> bytes:
+        if number == INIT_NUMBER:
+            return await self._source.init_section(session.media_id, name)
+        return await self._source.segment(session.media_id, name, number)
+
+    async def _choose(self, session: PlayerSession, layout: FilmLayout, number: int) -> Offer:
+        offers = [
+            Offer(
+                name=one.name,
+                peak=layout.rate(one.name).peak,
+                is_made=await self._source.is_made(session.media_id, one.name, number),
+                work=layout.plan.set_of(one.name).weight,
+            )
+            for one in layout.plan.renditions
+        ]
+        return choose_rendition(offers, session.rate)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a Host header names this machine, with or without a port."""
+    return _LOOPBACK_HOST.fullmatch(host) is not None
+
+
+def _refusal(request: web.BaseRequest) -> web.Response | None:
+    if request.version < (1, 1):
+        return refuse(505, "HTTP/1.1 is needed: without it a film that breaks off looks like one that ends.")
+    if not is_loopback_host(request.headers.get("Host", "")):
+        return refuse(403, "This server is for this machine only.")
+    return None
+
+
+def _check_plan(layout: FilmLayout, plan_hash: str | None, name: str) -> None:
+    if plan_hash != layout.plan_hash or not (name == AUTO or layout.has(name)):
+        raise ExpectedError(ErrorCode.NO_SUCH_ID, "The film was planned anew; load its playlist again.")
+
+
+def _check_piece(layout: FilmLayout, piece: PieceAddress) -> None:
+    _check_plan(layout, piece.plan_hash, piece.name)
+    if piece.number >= layout.plan.segment_count:
+        raise ExpectedError(ErrorCode.NO_SUCH_ID, f"The film has {layout.plan.segment_count} segments.")
