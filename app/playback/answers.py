@@ -68,6 +68,19 @@ def answer_bytes(request: web.BaseRequest, data: bytes, content_type: str) -> we
     return web.Response(body=data, headers=headers)
 
 
+async def answer_head_of_missing(request: web.BaseRequest, content_type: str) -> web.StreamResponse:
+    """Return the headers that ``answer_later`` would begin with, and nothing else."""
+    response = _promise(content_type)
+    await response.prepare(request)
+    return response
+
+
+def _promise(content_type: str) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**SHARED_HEADERS, "Content-Type": content_type, "Accept-Ranges": "none"})
+    response.enable_chunked_encoding()
+    return response
+
+
 async def answer_later(
     request: web.BaseRequest,
     fetch: asyncio.Future[bytes],
@@ -82,12 +95,9 @@ async def answer_later(
     cancelled, or when ``goes_on`` says no at a beat. Positions in this answer are not positions in the piece, so it
     offers no ranges.
     """
-    response = web.StreamResponse(headers={**SHARED_HEADERS, "Content-Type": content_type, "Accept-Ranges": "none"})
-    response.enable_chunked_encoding()
+    response = _promise(content_type)
     try:
         await response.prepare(request)
-        if request.method == "HEAD":
-            return response
         while not fetch.done() and await goes_on():
             await asyncio.wait({fetch}, timeout=beat_s)
             if not fetch.done():

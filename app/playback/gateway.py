@@ -34,6 +34,7 @@ from app.playback.answers import (
     VIDEO_TYPE,
     answer_bytes,
     answer_error,
+    answer_head_of_missing,
     answer_later,
     answer_playlist,
     close_abruptly,
@@ -173,23 +174,20 @@ class Gateway:
             return answer_bytes(request, await self._fetch(session, layout, piece), content_type)
         if await self._source.is_paused(session.media_id):
             raise ExpectedError(ErrorCode.NOT_DONE, "This film is paused; resume its job to go on watching.")
+        if request.method == "HEAD":
+            return await answer_head_of_missing(request, content_type)
         if is_left_behind:
             close_abruptly(request)
             return web.Response(status=503)
-        return await self._answer_when_made(request, session, layout, piece, content_type)
+        fetch = asyncio.ensure_future(self._fetch(session, layout, piece))
+        session.begin_wait(fetch, piece.number)
+        return await self._answer_when_made(request, session, fetch, content_type)
 
     async def _answer_when_made(
-        self,
-        request: web.BaseRequest,
-        session: PlayerSession,
-        layout: FilmLayout,
-        piece: PieceAddress,
-        content_type: str,
+        self, request: web.BaseRequest, session: PlayerSession, fetch: asyncio.Future[bytes], content_type: str
     ) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self._timings.limit_s
-        fetch = asyncio.ensure_future(self._fetch(session, layout, piece))
-        session.begin_wait(fetch, piece.number)
 
         async def goes_on() -> bool:
             return loop.time() < ends_at and not await self._source.is_paused(session.media_id)

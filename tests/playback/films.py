@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet
@@ -59,3 +61,9 @@ def make_plan(
         frame_rate=(30_000, 1001),
         frame_ticks=3003,
     )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop run until ``condition`` holds; the test's own time limit is the end of patience."""
+    while not condition():  # noqa: ASYNC110 (what is looked at is plain state of the code under test)
+        await asyncio.sleep(0)

@@ -7,22 +7,23 @@ import pytest
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.film import RenditionRate
 from app.playback.memory import MemoryFilmSource
-from app.playback.source import FilmLayout, StillKind, film_layout
+from app.playback.source import FilmLayout, FilmSource, StillKind, film_layout
 from tests.playback.films import MEDIA, make_plan
 from tests.playback.source_contract import FilmSourceContract, FilmStage
 
 
 class MemoryStage:
     def __init__(self, source: MemoryFilmSource) -> None:
-        self.source = source
+        self.source: FilmSource = source
+        self._memory = source
         self.media_id = MEDIA
         self.name = "720"
 
     async def make(self, number: int, data: bytes) -> None:
-        await self.source.put(MEDIA, self.name, number, data)
+        await self._memory.put(MEDIA, self.name, number, data)
 
     async def pause(self) -> None:
-        await self.source.set_paused(MEDIA, paused=True)
+        await self._memory.set_paused(MEDIA, paused=True)
 
 
 class TestMemoryFilmSource(FilmSourceContract):
