@@ -1,0 +1,206 @@
+"""The vault: contents in, capabilities out, and back; collection and scrubbing over the same shards.
+
+All methods are synchronous and may be called from several threads at once. Sealing, opening, hashing and file access
+release Python's global lock, so a small pool of threads seals faster than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from app.core.clock import Clock
+from app.core.encoding import encode_canonical
+from app.core.errors import BugError, ErrorCode, ExpectedError
+from app.media.film import Bundle
+from app.storage.capability import Capability, format_capability, parse_capability
+from app.storage.cipher import SealedShard, VaultKey
+from app.storage.collection import GRACE_MS, CollectReport, collect
+from app.storage.content import KeepShard, cut, cut_stream, write_content
+from app.storage.index import ShardIndex
+from app.storage.manifest import Shape
+from app.storage.padding import pad as padded_content
+from app.storage.reach import Leaf, decode_bundle, leaves, open_entry, reached, read_content
+from app.storage.scrub import ScrubProgress, ScrubReport, scrub
+from app.storage.shard_store import ShardStore, VerifyingStore
+
+_SHAPE = Shape()
+
+
+class VaultUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the vault holds."""
+
+    shards: int
+    size_bytes: int
+
+
+class Vault:
+    """The shards of one device. ``store`` is the unverified store; what is read through the vault is verified."""
+
+    def __init__(
+        self, *, store: ShardStore, index: ShardIndex, key: VaultKey, clock: Clock, shape: Shape = _SHAPE
+    ) -> None:
+        self._raw = store
+        self._store = VerifyingStore(store)
+        self._index = index
+        self._key = key
+        self._clock = clock
+        self._shape = shape
+        index.start(store)
+
+    def write_bytes(self, data: bytes, *, pad: bool = False) -> str:
+        """Store ``data`` and return its capability; durable when it returns. ``pad`` hides its exact size.
+
+        Raises ``ExpectedError`` disk-full, read-only.
+        """
+        return self._write_content(data, pad=pad, bundle=False)
+
+    def write_stream(self, file: BinaryIO) -> str:
+        """Store everything ``file`` gives, in flat memory, and return its capability."""
+        return self._write_pieces(cut_stream(file, self._shape.shard_bytes), keep=self.keep_shard, by_reference=False)
+
+    def write_reference(self, file: BinaryIO) -> str:
+        """Store only the manifests of ``file``; whoever reads the capability must get its shards from the file itself.
+
+        See ``app.storage.source_shards``.
+        """
+        return self._write_pieces(cut_stream(file, self._shape.shard_bytes), keep=_drop_shard, by_reference=True)
+
+    def read_all(self, capability: str) -> bytes:
+        """Return the whole content.
+
+        Raises ``ExpectedError`` missing-shard, damaged-shard, bad-message, data-too-new, unreadable; so do all reads.
+        """
+        return read_content(self._get, parse_capability(capability))
+
+    def read(self, capability: str, offset: int, length: int) -> bytes:
+        """Return the bytes [offset, offset + length) as far as the content goes."""
+        return b"".join(self._read_range(parse_capability(capability), offset, length))
+
+    def iterate(self, capability: str, *, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Yield the content (or a range of it) in pieces of at most 4 MiB, in flat memory."""
+        parsed = parse_capability(capability)
+        return self._read_range(parsed, offset, parsed.length if length is None else length)
+
+    def length(self, capability: str) -> int:
+        """Return the bytes of content, without padding."""
+        return parse_capability(capability).length
+
+    def leaves(self, capability: str) -> Iterator[Leaf]:
+        """Yield the content shards in order, with where each starts in the content."""
+        return leaves(self._get, parse_capability(capability))
+
+    def write_bundle(self, bundle: Bundle) -> str:
+        """Store ``bundle`` and return a capability through which its entries are reached too."""
+        return self._write_content(encode_canonical(bundle), pad=False, bundle=True)
+
+    def read_bundle(self, capability: str) -> Bundle:
+        """Return the bundle; raises ``ExpectedError`` bad-message when it is none."""
+        parsed = parse_capability(capability)
+        if not parsed.bundle:
+            raise ExpectedError(
+                ErrorCode.BAD_MESSAGE, "A reference leads to a file that is no bundle; retry the job that made it."
+            )
+        return decode_bundle(read_content(self._get, parsed))
+
+    def shards_of(self, capability: str) -> frozenset[str]:
+        """Return the names of all shards it reaches: manifests, content, and for a bundle what its entries reach.
+
+        For a source by reference this includes shards that are not in the vault.
+        """
+        return frozenset(shard.name for shard in reached(self._get, capability))
+
+    def keep_shard(self, sealed: SealedShard) -> None:
+        """Put a sealed shard, so that it is here durably and its grace period starts anew."""
+        with self._index.writing(sealed.name):
+            is_new = self._store.put(sealed.name, sealed.data)
+            self._index.note_written(
+                sealed.name, size=len(sealed.data), now_ms=self._clock.wall_ms(), is_hit=not is_new
+            )
+
+    def collect(
+        self, live: Iterable[str], *, now_ms: int, grace_ms: int = GRACE_MS, removed: Iterable[str] = ()
+    ) -> CollectReport:
+        """Give back what no capability in ``live`` reaches and nobody wrote or hit for ``grace_ms``.
+
+        What ``removed`` reached goes at once. ``live`` must hold everything that counts: bundles and other
+        capabilities of rows, the segments of running tasks, the manifests of sources. ``grace_ms=0`` is for a vault
+        in which nothing is being made; use ``removed`` otherwise. Nothing that is written after the call began is
+        removed. When a live root cannot be read to the end, nothing is removed at all and the report names it.
+        """
+        return collect(
+            store=self._raw,
+            index=self._index,
+            get=self._store.get,
+            live=live,
+            removed=removed,
+            now_ms=now_ms,
+            grace_ms=grace_ms,
+        )
+
+    def verify(
+        self, live: Iterable[str], *, progress: ScrubProgress | None = None, repair: bool = False
+    ) -> ScrubReport:
+        """Read and check every shard; with ``repair`` set bad ones and strays aside and rebuild the index."""
+        return scrub(store=self._store, index=self._index, live=live, progress=progress or _say_nothing, repair=repair)
+
+    def rebuild_index(self) -> None:
+        """Make the index say what the files say."""
+        self._index.rebuild(self._raw)
+
+    def usage(self) -> VaultUsage:
+        """Return how much is here."""
+        totals = self._index.totals()
+        return VaultUsage(shards=totals.shards, size_bytes=totals.size_bytes)
+
+    def flush(self) -> None:
+        """Write the index's notes down; they are also written in batches, so this is never needed for safety."""
+        self._index.flush()
+
+    def close(self) -> None:
+        """Leave the index whole, so that the next start need not look at every file."""
+        self._index.close()
+
+    def _get(self, name: str) -> bytes:
+        data = self._store.get(name)
+        self._index.note_used(name, now_ms=self._clock.wall_ms())
+        return data
+
+    def _write_content(self, data: bytes, *, pad: bool, bundle: bool) -> str:
+        pieces = cut(padded_content(data) if pad else data, self._shape.shard_bytes)
+        depth, root = write_content(
+            pieces, vault_key=self._key, shape=self._shape, keep=self.keep_shard, keep_manifest=self.keep_shard
+        )
+        return format_capability(
+            Capability(depth=depth, name=root.name, secret=root.secret, length=len(data), padded=pad, bundle=bundle)
+        )
+
+    def _write_pieces(self, pieces: Iterator[bytes], *, keep: KeepShard, by_reference: bool) -> str:
+        depth, root = write_content(
+            pieces, vault_key=self._key, shape=self._shape, keep=keep, keep_manifest=self.keep_shard
+        )
+        return format_capability(
+            Capability(depth=depth, name=root.name, secret=root.secret, length=root.length, by_reference=by_reference)
+        )
+
+    def _read_range(self, capability: Capability, offset: int, length: int) -> Iterator[bytes]:
+        if offset < 0 or length < 0:
+            raise BugError(f"a range starts at {offset} and has {length} bytes")
+        return self._pieces(capability, offset, min(capability.length, offset + length))
+
+    def _pieces(self, capability: Capability, start: int, end: int) -> Iterator[bytes]:
+        if start >= end:
+            return
+        for leaf in leaves(self._get, capability, start=start, end=end):
+            piece = open_entry(self._get, leaf.entry)
+            yield piece[max(0, start - leaf.start) : end - leaf.start]
+
+
+def _drop_shard(_sealed: SealedShard) -> None:
+    """Keep nothing: the content is in the user's file."""
+
+
+def _say_nothing(_share: float) -> None:
+    """Report progress to nobody."""
