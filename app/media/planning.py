@@ -1,0 +1,279 @@
+"""From what a source is to the plan of its film: one pure function, ``make_plan``.
+
+The plan is deterministic: two devices that index the same source make the same plan, to the last byte.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+
+from app.core.errors import ErrorCode, ExpectedError
+from app.media.borders import LONGEST_COPIED_TICKS, choose_borders, cut_chunks
+from app.media.ladder import encoded_rungs, size_class
+from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet
+from app.media.scan import AudioScan, PacketScan
+from app.media.source import TICKS_PER_S, AudioStream, SourceInfo, VideoStream, displayed_size
+
+MAX_FRAME_RATE = 60
+MAX_PIXELS = 64_000_000
+PROFILES = ("default", "passthrough")
+COPIED_SHARE = 0.7
+"""With less of the film copyable than this, the top rung is encoded as a whole."""
+_COPY_PROFILES = {"Baseline", "Constrained Baseline", "Main", "High"}
+_LONGEST_COPY_RATE = 40_000_000
+_AUDIO_EDGE_TICKS = TICKS_PER_S // 5
+_AUDIO_SLACK_TICKS = TICKS_PER_S // 20
+"""Sound that overlaps the picture's ends by less than this (50 ms) does not move them."""
+
+
+def make_plan(*, info: SourceInfo, scan: PacketScan, profile: str, fingerprint: str, codecs: str = "") -> Plan:
+    """Return the plan of the film.
+
+    ``codecs`` is the RFC 6381 string of the source's own picture, for a passthrough rendition. Raises
+    ``ExpectedError`` no-video or too-large.
+    """
+    video = info.video
+    if video is None or not scan.shown:
+        raise ExpectedError(ErrorCode.NO_VIDEO, "There is no moving picture in this file, so there is nothing to show.")
+    width, height = displayed_size(video)
+    if video.width * video.height > MAX_PIXELS:
+        raise ExpectedError(
+            ErrorCode.TOO_LARGE,
+            f"The picture is {video.width} by {video.height}; more than {MAX_PIXELS // 1_000_000} megapixels cannot be "
+            "transcoded. Scale it down first.",
+        )
+    return _Planner(info=info, video=video, scan=scan, profile=profile, fingerprint=fingerprint, codecs=codecs).plan(
+        width, height
+    )
+
+
+class _Planner:
+    """Carries what all steps of one planning need."""
+
+    def __init__(
+        self, *, info: SourceInfo, video: VideoStream, scan: PacketScan, profile: str, fingerprint: str, codecs: str
+    ) -> None:
+        self.info = info
+        self.video = video
+        self.scan = scan
+        self.profile = profile
+        self.fingerprint = fingerprint
+        self.codecs = codecs
+        self.origin = min([scan.shown[0], *self._early_sound()])
+        self.shown = [time - self.origin for time in scan.shown]
+        self.video_end = self.shown[-1] + scan.last_duration
+        self.end = max([self.video_end, *self._late_sound()])
+        self.warnings: list[str] = []
+
+    def _early_sound(self) -> list[int]:
+        """Return where tracks start that begin clearly before the picture (encoder delay does not count)."""
+        first = self.scan.shown[0]
+        return [track.first_ticks for track in self.scan.audio if first - track.first_ticks > _AUDIO_SLACK_TICKS]
+
+    def _late_sound(self) -> list[int]:
+        """Return where tracks end that last clearly longer than the picture."""
+        ends = (track.end_ticks - self.origin for track in self.scan.audio)
+        return [end for end in ends if end - self.video_end > _AUDIO_SLACK_TICKS]
+
+    def plan(self, width: int, height: int) -> Plan:
+        """Return the plan for a picture shown in this size."""
+        rate = self._frame_rate()
+        copied = self._may_copy()
+        keyframes = [key.pts - self.origin for key in self.scan.keyframes if key.is_idr or not copied]
+        borders = choose_borders(shown=self.shown, keyframes=keyframes, end=self.end, copied=copied)
+        chunks = self._chunks(borders, keyframes, copied=copied)
+        copied = copied and self._copied_share(borders, chunks) >= COPIED_SHARE
+        if not copied and self._may_copy():
+            keyframes = [key.pts - self.origin for key in self.scan.keyframes]
+            borders = choose_borders(shown=self.shown, keyframes=keyframes, end=self.end, copied=False)
+            chunks = self._chunks(borders, keyframes, copied=False)
+        renditions = self._renditions(width, height, rate[0] / rate[1], copied=copied)
+        self._warn_of_damage()
+        return Plan(
+            fingerprint=self.fingerprint,
+            profile=self.profile,
+            video_stream=self.video.index,
+            origin_ticks=self.origin,
+            borders=borders,
+            chunks=chunks,
+            renditions=renditions,
+            sets=_sets(renditions),
+            audio=self._audio_tracks(),
+            frame_rate=rate,
+            frame_ticks=round(TICKS_PER_S * rate[1] / rate[0]),
+            filters=self._filters(),
+            entry=self.scan.entry,
+            entries=self._entries(borders, chunks),
+            warnings=tuple(self.warnings),
+        )
+
+    def _frame_rate(self) -> tuple[int, int]:
+        """Return the nominal output rate: the median distance of pictures, capped; fields count when interlaced."""
+        numerator, denominator = self.video.frame_rate
+        if numerator <= 0 or denominator <= 0:
+            steps = sorted(b - a for a, b in pairwise(self.shown))
+            step = steps[len(steps) // 2] if steps else TICKS_PER_S
+            numerator, denominator = TICKS_PER_S, max(1, step)
+        if self.video.interlaced:
+            numerator *= 2
+        if numerator > MAX_FRAME_RATE * denominator:
+            return MAX_FRAME_RATE, 1
+        return numerator, denominator
+
+    def _may_copy(self) -> bool:
+        video, scan = self.video, self.scan
+        aspect = video.sample_aspect[0] / video.sample_aspect[1] if min(video.sample_aspect) > 0 else 1.0
+        return (
+            video.codec == "h264"
+            and video.profile in _COPY_PROFILES
+            and video.pixel_format == "yuv420p"
+            and not (video.interlaced or video.rotation or video.mirrored)
+            and abs(aspect - 1) <= 0.01
+            and video.width % 2 == 0
+            and video.height % 2 == 0
+            and video.transfer not in {"smpte2084", "arib-std-b67"}
+            and scan.is_copyable
+            and scan.entry != "order"
+            and video.frame_rate[0] <= (MAX_FRAME_RATE + 1) * video.frame_rate[1]
+            and 0 < scan.peak_rate <= _LONGEST_COPY_RATE
+            and bool(self.codecs)
+        )
+
+    def _chunks(self, borders: Sequence[int], keyframes: Sequence[int], *, copied: bool) -> tuple[Chunk, ...]:
+        keys = set(keyframes)
+        last_border = len(borders) - 1
+
+        def is_copyable(segment: int) -> bool:
+            begin, end = borders[segment], borders[segment + 1]
+            first = bisect_left(self.shown, begin)
+            return (
+                begin in keys
+                and (end in keys or segment + 1 == last_border)
+                and end - begin <= LONGEST_COPIED_TICKS
+                and first < len(self.shown)
+                and self.shown[first] == begin
+            )
+
+        return cut_chunks(
+            borders, is_copyable=is_copyable if copied else lambda _: False, single=self.scan.entry == "order"
+        )
+
+    def _copied_share(self, borders: Sequence[int], chunks: Sequence[Chunk]) -> float:
+        copied = sum(borders[chunk.end_segment] - borders[chunk.first_segment] for chunk in chunks if chunk.copied)
+        return copied / self.end
+
+    def _renditions(self, width: int, height: int, frames_per_s: float, *, copied: bool) -> tuple[Rendition, ...]:
+        own = size_class(width, height)
+        if not copied:
+            encoded = encoded_rungs(width, height, frames_per_s=frames_per_s)
+            if self.profile == "passthrough":
+                self.warnings.append("The source cannot be used as it is, so its picture was encoded once.")
+                return encoded[:1]
+            return encoded
+        top = Rendition(
+            name=str(own),
+            kind=RenditionKind.PASSTHROUGH,
+            width=self.video.width,
+            height=self.video.height,
+            codecs=self.codecs,
+            level=int(self.codecs[-2:], 16),
+            max_rate=self.scan.peak_rate,
+        )
+        if self.profile == "passthrough":
+            return (top,)
+        return (top, *encoded_rungs(width, height, frames_per_s=frames_per_s, below=own))
+
+    def _filters(self) -> tuple[str, ...]:
+        video = self.video
+        names = []
+        if video.interlaced:
+            names.append("deinterlace")
+        if video.mirrored:
+            names.append("flip")
+        if video.rotation:
+            names.append(f"turn-{video.rotation}")
+        tone = {"smpte2084": "tonemap-pq", "arib-std-b67": "tonemap-hlg"}.get(video.transfer)
+        if tone:
+            names.append(tone)
+        return tuple(names)
+
+    def _entries(self, borders: Sequence[int], chunks: Sequence[Chunk]) -> tuple[tuple[int, int], ...]:
+        """Return for each chunk the keyframe before the one that would do, where streams are entered by position."""
+        if self.scan.entry != "byte":
+            return ()
+        keys = [key for key in self.scan.keyframes if key.position >= 0]
+        times = [key.pts - self.origin for key in keys]
+        entries = []
+        for chunk in chunks:
+            place = max(0, bisect_right(times, borders[chunk.first_segment]) - 2)
+            entries.append((times[place], keys[place].position) if keys else (0, 0))
+        return tuple(entries)
+
+    def _audio_tracks(self) -> tuple[AudioTrack, ...]:
+        scans = {scan.index: scan for scan in self.scan.audio}
+        streams = [stream for stream in self.info.audio if stream.index in scans]
+        default = next((place for place, stream in enumerate(streams) if stream.is_default), 0)
+        labels = _unique_labels(streams)
+        return tuple(
+            self._audio_track(place, stream, scans[stream.index], labels[place], is_default=place == default)
+            for place, stream in enumerate(streams)
+        )
+
+    def _audio_track(
+        self, place: int, stream: AudioStream, scan: AudioScan, label: str, *, is_default: bool
+    ) -> AudioTrack:
+        fits = (
+            stream.codec == "aac"
+            and stream.profile == "LC"
+            and stream.channels == 2
+            and stream.sample_rate in {44_100, 48_000}
+            and scan.is_continuous
+            and abs(scan.first_ticks - self.origin) <= TICKS_PER_S * 1024 // stream.sample_rate
+            and abs(scan.end_ticks - self.origin - self.end) <= _AUDIO_EDGE_TICKS
+        )
+        return AudioTrack(
+            name=f"a{place}",
+            stream_index=stream.index,
+            kind=AudioKind.COPY if fits else AudioKind.ENCODE,
+            sample_rate=stream.sample_rate if fits else 48_000,
+            bit_rate=min(stream.bit_rate or 160_000, 320_000) if fits else 160_000,
+            language=stream.language if stream.language != "und" else "",
+            label=label,
+            is_default=is_default,
+        )
+
+    def _warn_of_damage(self) -> None:
+        declared = self.scan.declared_ticks
+        have = self.end / TICKS_PER_S
+        if declared is not None and declared - self.end > max(TICKS_PER_S, declared // 50):
+            self.warnings.append(
+                f"The source is damaged or cut: {have:.0f} s of {declared / TICKS_PER_S:.0f} s could be kept."
+            )
+        elif self.scan.is_cut:
+            self.warnings.append(f"The source is damaged or cut: {have:.0f} s could be kept.")
+        if self.scan.repaired:
+            self.warnings.append(f"{self.scan.repaired} pictures had no usable time stamp; their times were repaired.")
+
+
+def _unique_labels(streams: Sequence[AudioStream]) -> list[str]:
+    labels: list[str] = []
+    for number, stream in enumerate(streams, start=1):
+        language = stream.language if stream.language != "und" else ""
+        label = (stream.title or language or f"Track {number}").replace('"', "”")
+        labels.append(label if label not in labels else f"{label} ({number})")
+    return labels
+
+
+def _sets(renditions: Sequence[Rendition]) -> tuple[RenditionSet, ...]:
+    """Return the passthrough rendition as a set of its own (copying costs next to nothing), all encoded ones as one."""
+    copied = [one for one in renditions if one.kind is RenditionKind.PASSTHROUGH]
+    encoded = [one for one in renditions if one.kind is RenditionKind.ENCODE]
+    sets = []
+    if copied:
+        sets.append(RenditionSet(name="copy", renditions=tuple(one.name for one in copied), weight=1))
+    if encoded:
+        weight = sum(max(1, one.width * one.height // 1000) for one in encoded)
+        sets.append(RenditionSet(name="ladder", renditions=tuple(one.name for one in encoded), weight=weight))
+    return tuple(sets)

@@ -1,0 +1,139 @@
+"""From a source to the pictures of one chunk, each with its film time, in order.
+
+Entering: by time (the container's own seek), by byte position one keyframe early (transport and program streams), or
+from the start (sources whose times must be counted). Whatever is shown before the chunk is kept only as the picture
+that a border without one of its own repeats.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+
+import msgspec
+from av.error import FFmpegError
+
+from app.core.errors import ErrorCode, ExpectedError
+from app.media.plan import Plan
+from app.media.source import TICKS_PER_S
+from app.transcode.opening import OpenSource, from_ticks, to_ticks
+
+_STEPS_BACK_TICKS = (0, 2 * TICKS_PER_S, 8 * TICKS_PER_S, 32 * TICKS_PER_S, 128 * TICKS_PER_S)
+_MOST_DECODE_ERRORS = 200
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A decoded picture and when the film shows it."""
+
+    frame: Any
+    ticks: int
+
+
+class ChunkDecoder:
+    """Decodes the pictures around one time range of a source."""
+
+    def __init__(self, opened: OpenSource, plan: Plan, *, threads: int = 0) -> None:
+        self._container = opened.container
+        self._plan = plan
+        self._stream = opened.container.streams[plan.video_stream]
+        self._stream.thread_type = "AUTO"
+        self._stream.thread_count = threads or (os.cpu_count() or 1)
+        self.errors = 0
+        """Packets that could not be decoded."""
+
+    def pictures(self, begin: int, *, chunk: int, early: bool = False) -> Iterator[Picture]:
+        """Yield pictures in order from one at or before ``begin`` (where there is one) to the end of the source.
+
+        ``early`` enters one keyframe sooner, for filters that look back.
+        """
+        entry = self._plan.entry
+        if entry == "order":
+            yield from self._counted()
+        elif entry == "byte":
+            yield from self._from_byte(chunk)
+        else:
+            yield from self._from_time(begin - 1 if early else begin)
+
+    def _from_time(self, begin: int) -> Iterator[Picture]:
+        for step in _STEPS_BACK_TICKS:
+            target = begin - step
+            self._seek(target)
+            pictures = self._timed(self._decode())
+            first = next(pictures, None)
+            if first is not None and (first.ticks <= begin or target <= 0):
+                yield first
+                yield from pictures
+                return
+        self._seek(0)
+        yield from self._timed(self._decode())
+
+    def _seek(self, target: int) -> None:
+        ticks = self._plan.origin_ticks + max(target, 0)
+        try:
+            self._container.seek(from_ticks(ticks, self._stream.time_base), stream=self._stream)
+        except FFmpegError:
+            if target > 0:  # a damaged index cannot be searched; the caller steps back to the start
+                return
+            self._rewind()
+
+    def _rewind(self) -> None:
+        try:
+            self._container.seek(0, unsupported_byte_offset=True)
+        except FFmpegError as error:
+            raise ExpectedError(ErrorCode.UNREADABLE, f"The source cannot be read from its start ({error}).") from error
+
+    def _from_byte(self, chunk: int) -> Iterator[Picture]:
+        position = self._plan.entries[chunk][1] if chunk < len(self._plan.entries) else 0
+        self._container.seek(position, unsupported_byte_offset=True)
+        yield from self._timed(self._decode())
+
+    def _counted(self) -> Iterator[Picture]:
+        numerator, denominator = self._plan.frame_rate
+        if "deinterlace" in self._plan.filters:
+            denominator *= 2
+        for number, frame in enumerate(self._decode()):
+            yield Picture(frame, number * TICKS_PER_S * denominator // numerator)
+
+    def _timed(self, frames: Iterator[Any]) -> Iterator[Picture]:
+        """Give each picture its film time; one that does not rise comes a tick after the one before."""
+        last: int | None = None
+        for frame in frames:
+            if frame.pts is None:
+                ticks = 0 if last is None else last + self._plan.frame_ticks
+            else:
+                ticks = to_ticks(frame.pts, frame.time_base) - self._plan.origin_ticks
+            if last is not None and ticks <= last:
+                ticks = last + 1
+            last = ticks
+            yield Picture(frame, ticks)
+
+    def _decode(self) -> Iterator[Any]:
+        packets = self._container.demux(self._stream)
+        while True:
+            try:
+                packet = next(packets)
+            except StopIteration:
+                return
+            except FFmpegError:
+                self._count_error()
+                yield from self._flush()
+                return
+            try:
+                yield from packet.decode()
+            except FFmpegError:
+                self._count_error()
+
+    def _flush(self) -> Iterator[Any]:
+        try:
+            yield from self._stream.codec_context.decode(None)
+        except FFmpegError:
+            return
+
+    def _count_error(self) -> None:
+        self.errors += 1
+        if self.errors > _MOST_DECODE_ERRORS:
+            raise ExpectedError(
+                ErrorCode.DAMAGED_SOURCE, "Too much of the source is damaged here; its pictures cannot be decoded."
+            )

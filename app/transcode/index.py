@@ -1,0 +1,221 @@
+"""The ``index`` task: one pass over all packets, no decoding, then the plan.
+
+A packet scan costs well under a second per gigabyte from the page cache; it is what borders, damage and the choice
+between copying and encoding rest on, because headers lie.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import av
+from av.error import FFmpegError
+
+from app.media.plan import Plan
+from app.media.planning import make_plan
+from app.media.scan import AudioScan, Keyframe, PacketScan
+from app.media.source import TICKS_PER_S, SourceInfo
+from app.transcode.messages import IndexSource
+from app.transcode.nal import SPS, ParameterSets, is_idr, unit_type
+from app.transcode.opening import open_source, to_ticks
+from app.transcode.probe import probe_source
+from app.transcode.reporting import Reporter
+
+_BYTE_ENTRY_FORMATS = {"mpegts", "mpeg"}
+_RATE_WINDOW_TICKS = 6 * TICKS_PER_S
+_CONTINUITY_TICKS = 270
+_MOST_BAD_TIMES = 0.05
+_LONGEST_SANE_TICKS = 100 * 3600 * TICKS_PER_S
+
+
+def index_source(request: IndexSource, reporter: Reporter) -> tuple[SourceInfo, Plan]:
+    """Return what the source is and the plan of its film."""
+    with open_source(request.source) as opened:
+        info = probe_source(opened)
+    with open_source(request.source) as opened:
+        if info.video is None:
+            raise LookupError("probe_source returns films only")
+        scanner = _Scanner(opened.container, info, opened.size_bytes)
+        scan = scanner.run(reporter)
+        plan = make_plan(
+            info=info,
+            scan=scan,
+            profile=request.profile,
+            fingerprint=request.fingerprint,
+            codecs=scanner.parameter_sets.codecs,
+        )
+    return info, plan
+
+
+class _AudioTally:
+    """Follows one sound track through the scan."""
+
+    def __init__(self, stream: Any) -> None:
+        self.index = stream.index
+        self.time_base = stream.time_base
+        self.first: int | None = None
+        self.end = 0
+        self.packets = 0
+        self.is_continuous = True
+
+    def take(self, packet: Any) -> None:
+        if packet.pts is None or packet.is_discard:
+            self.packets += packet.pts is None
+            return
+        start = to_ticks(packet.pts, self.time_base)
+        if self.first is None:
+            self.first = start
+        elif abs(start - self.end) > _CONTINUITY_TICKS:
+            self.is_continuous = False
+        self.end = to_ticks(packet.pts + (packet.duration or 0), self.time_base)
+        self.packets += 1
+
+    def scan(self) -> AudioScan | None:
+        if self.first is None:
+            return None
+        return AudioScan(
+            index=self.index,
+            first_ticks=self.first,
+            end_ticks=self.end,
+            packets=self.packets,
+            is_continuous=self.is_continuous,
+        )
+
+
+class _Scanner:
+    """Gathers facts packet by packet."""
+
+    def __init__(self, container: av.container.InputContainer, info: SourceInfo, size_bytes: int) -> None:
+        video = info.video
+        if video is None:
+            raise LookupError("nothing to scan")
+        self._container = container
+        self._info = info
+        self._size = max(1, size_bytes)
+        self._video = container.streams[video.index]
+        self._is_h264 = video.codec == "h264"
+        context = self._video.codec_context
+        self.parameter_sets = ParameterSets(context.extradata if context is not None and self._is_h264 else None)
+        self._times: list[int] = []
+        self._keyframes: list[Keyframe] = []
+        self._parameter_units: set[bytes] = set()
+        self._bytes_per_window: dict[int, int] = defaultdict(int)
+        self._last_duration = 0
+        self._packets = 0
+        self._missing = 0
+        self._discarded = 0
+        self._is_damaged = False
+
+    def run(self, reporter: Reporter) -> PacketScan:
+        """Read all packets of picture and sound."""
+        tallies = {stream.index: _AudioTally(stream) for stream in self._container.streams.audio}
+        wanted = [self._video, *self._container.streams.audio]
+        try:
+            for packet in self._container.demux(wanted):
+                if packet.size == 0:
+                    continue
+                if packet.stream_index != self._video.index:
+                    tallies[packet.stream_index].take(packet)
+                    continue
+                self._take_picture(packet)
+                if self._packets % 500 == 0 and packet.pos:
+                    reporter.progress(min(999, packet.pos * 1000 // self._size))
+        except FFmpegError:
+            self._is_damaged = True
+        return self._result(tuple(scan for tally in tallies.values() if (scan := tally.scan())))
+
+    def _take_picture(self, packet: Any) -> None:
+        self._packets += 1
+        if packet.is_corrupt:
+            self._is_damaged = True
+        if packet.pts is None:
+            self._missing += 1
+            return
+        pts = to_ticks(packet.pts, self._video.time_base)
+        if packet.is_discard:
+            self._discarded += 1
+        else:
+            self._times.append(pts)
+            if not self._times or pts >= self._times[-1]:
+                self._last_duration = to_ticks(packet.duration or 0, self._video.time_base)
+        self._bytes_per_window[pts // _RATE_WINDOW_TICKS] += packet.size
+        if packet.is_keyframe:
+            self._take_keyframe(packet, pts)
+
+    def _take_keyframe(self, packet: Any, pts: int) -> None:
+        idr = True
+        if self._is_h264:
+            units = self.parameter_sets.split(bytes(packet))
+            idr = is_idr(units)
+            self._parameter_units.update(unit for unit in units if unit_type(unit) == SPS)
+            if not self.parameter_sets.units:
+                self.parameter_sets.units = tuple(unit for unit in units if unit_type(unit) in {7, 8})
+        self._keyframes.append(Keyframe(pts=pts, is_idr=idr, position=packet.pos if packet.pos is not None else -1))
+
+    def _result(self, audio: tuple[AudioScan, ...]) -> PacketScan:
+        if self._missing > self._packets * _MOST_BAD_TIMES or self._steps_back():
+            return self._counted(audio)
+        shown = sorted(set(self._times))
+        container_name = self._container.format.name
+        sets = self._parameter_units | {unit for unit in self.parameter_sets.units if unit_type(unit) == SPS}
+        repaired = len(self._times) - len(shown) + self._missing
+        return PacketScan(
+            shown=tuple(shown),
+            keyframes=tuple(sorted({key.pts: key for key in self._keyframes}.values(), key=lambda key: key.pts)),
+            last_duration=self._last_duration or _median_step(shown),
+            entry="byte" if container_name in _BYTE_ENTRY_FORMATS else "time",
+            is_copyable=self._discarded == 0 and repaired == 0 and len(sets) <= 1 and not self._is_damaged,
+            peak_rate=self._peak_rate(shown),
+            audio=audio,
+            repaired=repaired,
+            declared_ticks=self._declared(),
+            is_cut=self._is_cut(),
+        )
+
+    def _steps_back(self) -> bool:
+        """Whether the stream has no usable presentation order: H.264 with reordering in AVI, raw streams."""
+        return self._is_h264 and self._container.format.name in {"avi", "h264"}
+
+    def _counted(self, audio: tuple[AudioScan, ...]) -> PacketScan:
+        """Return the scan of a source without usable times: pictures are counted at the declared rate."""
+        numerator, denominator = self._info.video.frame_rate if self._info.video else (0, 1)
+        if numerator <= 0:
+            numerator, denominator = 25, 1
+        first = min([scan.first_ticks for scan in audio], default=0)
+        shown = [first + n * TICKS_PER_S * denominator // numerator for n in range(self._packets)]
+        return PacketScan(
+            shown=tuple(shown),
+            keyframes=(),
+            last_duration=_median_step(shown),
+            entry="order",
+            is_copyable=False,
+            peak_rate=self._peak_rate(shown),
+            audio=audio,
+            repaired=self._missing,
+            declared_ticks=self._declared(),
+            is_cut=self._is_cut(),
+        )
+
+    def _declared(self) -> int | None:
+        declared = self._info.duration_ticks
+        return declared if declared is not None and declared < _LONGEST_SANE_TICKS else None
+
+    def _is_cut(self) -> bool:
+        promised = self._video.frames or 0
+        return self._is_damaged or promised > self._packets + max(2, promised // 100)
+
+    def _peak_rate(self, shown: list[int]) -> int:
+        if not shown:
+            return 0
+        length = shown[-1] - shown[0] + _median_step(shown)
+        if length <= _RATE_WINDOW_TICKS:
+            return sum(self._bytes_per_window.values()) * 8 * TICKS_PER_S // max(1, length)
+        return max(self._bytes_per_window.values()) * 8 * TICKS_PER_S // _RATE_WINDOW_TICKS
+
+
+def _median_step(shown: list[int]) -> int:
+    """Return the usual distance of pictures; a 25th of a second when there is only one."""
+    steps = sorted(b - a for a, b in pairwise(shown))
+    return steps[len(steps) // 2] if steps else TICKS_PER_S // 25

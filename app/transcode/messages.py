@@ -1,0 +1,172 @@
+"""What the engine and a media child say to each other over the child's pipes.
+
+A frame is four bytes of length (big endian), then one MessagePack map. The parent sends one request and nothing else;
+the child answers with any number of reports and ends with ``Done`` or ``Failed``. Both sides decode strictly.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import BinaryIO
+
+import msgspec
+
+from app.core.errors import BugError
+from app.media.film import RenditionFacts, StillsInfo
+from app.media.plan import Plan
+from app.media.source import SourceInfo
+
+MAX_FRAME_BYTES = 256 << 20
+_LENGTH = struct.Struct(">I")
+
+
+class SourceHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """How the child reaches the source: an inherited descriptor, or (where there are none) a path."""
+
+    fd: int | None = None
+    path: bytes | None = None
+
+
+class ProbeSource(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Say what the file is, from its headers."""
+
+    source: SourceHandle
+
+
+class IndexSource(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Read all packets and make the plan."""
+
+    source: SourceHandle
+    profile: str
+    fingerprint: str
+
+
+class MakeVideo(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Make one chunk of a set of renditions."""
+
+    source: SourceHandle
+    plan: Plan
+    set: str
+    chunk: int
+    threads: int = 0
+    """Threads per encoder; 0 lets the child choose."""
+
+
+class MakeAudio(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Make a sound track, from ``first_segment`` to its end (or to ``end_segment``)."""
+
+    source: SourceHandle
+    plan: Plan
+    track: str
+    first_segment: int = 0
+    end_segment: int | None = None
+
+
+class MakeStills(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Make the poster and the trickplay sheets."""
+
+    source: SourceHandle
+    plan: Plan
+
+
+class JoinFilm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Remux fragmented MP4 streams that arrive on descriptors into one plain MP4 file."""
+
+    inputs: tuple[int, ...]
+    labels: tuple[str, ...]
+    languages: tuple[str, ...]
+    output_fd: int
+    duration_ticks: int
+
+
+class TryEncoders(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Encode one real frame with every H.264 encoder that is built in."""
+
+
+Request = ProbeSource | IndexSource | MakeVideo | MakeAudio | MakeStills | JoinFilm | TryEncoders
+
+
+class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """How far the task is: 0 to 1000, and film seconds made so far."""
+
+    milli: int
+    film_ticks: int = 0
+
+
+class InitMade(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The init section of a rendition or track."""
+
+    name: str
+    data: bytes
+
+
+class SegmentMade(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """One finished media segment."""
+
+    name: str
+    number: int
+    data: bytes
+    duration_ticks: int
+
+
+class StillMade(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A JPEG: the poster or one sheet."""
+
+    name: str
+    number: int
+    data: bytes
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The request is carried out; what belongs to it is filled in."""
+
+    info: SourceInfo | None = None
+    plan: Plan | None = None
+    facts: tuple[RenditionFacts, ...] = ()
+    warnings: tuple[str, ...] = ()
+    stills: StillsInfo | None = None
+    encoders: dict[str, str] = {}
+    size_bytes: int = 0
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """It could not be done; *permanent* when another attempt cannot help."""
+
+    code: str
+    message: str
+    permanent: bool
+
+
+Report = Progressed | InitMade | SegmentMade | StillMade | Done | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+_request_decoder = msgspec.msgpack.Decoder(Request)
+_report_decoder = msgspec.msgpack.Decoder(Report)
+
+
+def encode_frame(message: Request | Report) -> bytes:
+    """Return one message with its length in front."""
+    payload = _encoder.encode(message)
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def frame_length(header: bytes) -> int:
+    """Return the payload length that four header bytes announce; ``BugError`` when it is absurd."""
+    length: int = _LENGTH.unpack(header)[0]
+    if length > MAX_FRAME_BYTES:
+        raise BugError(f"a media child announced a message of {length} bytes")
+    return length
+
+
+def decode_report(payload: bytes) -> Report:
+    """Return the report in ``payload``."""
+    return _report_decoder.decode(payload)
+
+
+def read_request(stream: BinaryIO) -> Request | None:
+    """Return the one request on the child's standard input, None when the parent went away."""
+    header = stream.read(_LENGTH.size)
+    if len(header) < _LENGTH.size:
+        return None
+    payload = stream.read(frame_length(header))
+    return _request_decoder.decode(payload)
