@@ -1,0 +1,130 @@
+"""Rows put away and found again, by key and by facts derived from them; knows nothing of what they mean.
+
+``RowJobStore`` decides, a ``RowTable`` keeps. Facts are recomputed by the decider whenever a row changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import msgspec
+
+from app.queue.machine import TaskState
+from app.queue.rows import JobRow, Lease, TaskRow
+
+
+class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for in task rows."""
+
+    state: TaskState
+    """Without regard to the job's own state, so never *cancelled*."""
+    known: bool
+    """Whether this version can do such a task."""
+    vital: bool
+    plan: str
+    rank: int
+    number: int
+    """Place in the order of doing, within ``rank``."""
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for in job rows."""
+
+    plan: str = ""
+    """Hash of the accepted plan."""
+    film_task: str = ""
+    """The task whose outcome can be played: ``publish``, else the accepted ``index``."""
+    done: bool = False
+    runnable: bool = True
+    """Whether tasks of the job may be claimed."""
+
+
+def lease_key(lease: Lease | None) -> tuple[int, str, str, int]:
+    """Return what a compare-and-set compares."""
+    return (lease.epoch, lease.token, lease.device, lease.boot) if lease else (0, "", "", 0)
+
+
+class RowTable(Protocol):
+    """Job and task rows with their facts."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Make all changes inside durable together, or none. Not nestable."""
+        ...
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return a job row, tombstones too."""
+        ...
+
+    def job_facts(self, job_id: str) -> JobFacts | None:
+        """Return the facts of a job."""
+        ...
+
+    def jobs(self) -> tuple[JobRow, ...]:
+        """Return the rows that are no tombstones, in the order of adding."""
+        ...
+
+    def job_ids(self) -> tuple[str, ...]:
+        """Return the ids of ``jobs()``."""
+        ...
+
+    def job_by_media_id(self, media_id: str) -> JobRow | None:
+        """Return the job of a film, tombstones too."""
+        ...
+
+    def job_of_content(self, fingerprint: str, profile: str) -> JobRow | None:
+        """Return the job with the lowest id of that content that is no tombstone."""
+        ...
+
+    def last_number(self, device: str) -> int:
+        """Return the highest number of a job that was added on ``device``, tombstones too; 0 when there is none."""
+        ...
+
+    def put_job(self, job: JobRow, facts: JobFacts) -> None:
+        """Insert or replace a job row."""
+        ...
+
+    def task(self, task_id: str) -> TaskRow | None:
+        """Return a task row."""
+        ...
+
+    def tasks(self, job_id: str, *, kind: str | None = None) -> tuple[TaskRow, ...]:
+        """Return the tasks of a job by (rank, number, target), perhaps of one kind only."""
+        ...
+
+    def add_task(self, task: TaskRow, facts: TaskFacts) -> bool:
+        """Insert a task unless there is one of that id; return whether it was new."""
+        ...
+
+    def swap_task(self, task: TaskRow, facts: TaskFacts, *, expected: Lease | None) -> bool:
+        """Replace a task if its lease is (epoch, token, device, boot) of ``expected``; return whether it was."""
+        ...
+
+    def delete_tasks(self, job_id: str, *, keep: Collection[str] = ()) -> int:
+        """Delete a job's tasks except ``keep``; return how many."""
+        ...
+
+    def has_failed_vital(self, job_id: str, *, plan: str, fingerprint: str) -> bool:
+        """Whether a vital task of ``index`` or of that plan, and of that content, has failed."""
+        ...
+
+    def open_tasks(self, limit: int | None) -> tuple[TaskRow, ...]:
+        """Return the available tasks that may be claimed, by (rank, priority, adding, number)."""
+        ...
+
+    def leased_tasks(self) -> tuple[TaskRow, ...]:
+        """Return tasks in the states *leased* and *fallback_started*."""
+        ...
+
+    def films(self) -> tuple[tuple[JobRow, JobFacts, TaskRow], ...]:
+        """Return jobs with a ``film_task``, no tombstones, in the order of adding."""
+        ...
+
+    def progress(self, job_id: str) -> tuple[int, int]:
+        """Return (round, thousandths) as noted last; (0, 0) when nothing was."""
+        ...
+
+    def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
+        """Note progress."""
+        ...

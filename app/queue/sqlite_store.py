@@ -1,0 +1,328 @@
+"""Jobs and tasks in SQLite.
+
+::
+
+    jobs           one row per job, tombstones too: the document, and derived columns to find it by
+    tasks          one row per task: the document, derived columns, and the lease that a compare-and-set compares
+    ready_tasks    the tasks that may be claimed, in the order of doing: an index that SQLite could not make itself,
+                   because its order is that of jobs and its content depends on both tables
+    job_progress   the highest progress of the present round; of this device only
+
+The document is the row; everything else can be computed again from the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import Any
+
+import sqlite_utils
+
+from app.core.clock import Clock
+from app.core.database import Database, Migrations
+from app.core.errors import ErrorCode, ExpectedError
+from app.queue.machine import TaskState
+from app.queue.row_store import RowJobStore
+from app.queue.row_table import JobFacts, TaskFacts, lease_key
+from app.queue.rows import JobRow, Lease, R, TaskRow, decode_row, encode_value
+
+migrations = Migrations("queue")
+
+_ADDING = "added_at, added_number, id"
+
+
+@migrations()
+def create_jobs(tables: sqlite_utils.Database) -> None:
+    """Jobs and their progress."""
+    jobs = tables.table("jobs")
+    jobs.create(
+        {
+            "id": str,
+            "document": str,
+            "media_id": str,
+            "fingerprint": str,
+            "profile": str,
+            "priority": int,
+            "removed": int,
+            "added_at": int,
+            "added_device": str,
+            "added_number": int,
+            "plan": str,
+            "film_task": str,
+            "done": int,
+            "runnable": int,
+        },
+        pk="id",
+        not_null={"document", "plan", "film_task", "done", "runnable", "removed"},
+    )
+    jobs.create_index(["removed", "added_at", "added_number", "id"], index_name="jobs_adding")
+    jobs.create_index(["added_device", "added_number"], index_name="jobs_number")
+    jobs.create_index(["media_id"], index_name="jobs_media")
+    jobs.create_index(["fingerprint", "profile"], index_name="jobs_content")
+    tables.table("job_progress").create({"job_id": str, "round": int, "milli": int}, pk="job_id")
+
+
+@migrations()
+def create_tasks(tables: sqlite_utils.Database) -> None:
+    """Tasks, and those of them that may be claimed."""
+    tasks = tables.table("tasks")
+    tasks.create(
+        {
+            "id": str,
+            "job_id": str,
+            "document": str,
+            "kind": str,
+            "target": str,
+            "fingerprint": str,
+            "state": str,
+            "known": int,
+            "vital": int,
+            "plan": str,
+            "rank": int,
+            "number": int,
+            "epoch": int,
+            "token": str,
+            "device": str,
+            "boot": int,
+        },
+        pk="id",
+        not_null={"job_id", "document", "state", "epoch", "token", "device", "boot"},
+        foreign_keys=[("job_id", "jobs", "id")],
+    )
+    tasks.create_index(["job_id", "rank", "number", "target"], index_name="tasks_order")
+    tasks.create_index(["job_id", "kind"], index_name="tasks_kind")
+    tasks.create_index(["job_id", "state"], index_name="tasks_state")
+    ready = tables.table("ready_tasks")
+    order = ["rank", "urgency", "added_at", "added_number", "job_id", "number", "target"]
+    columns = dict.fromkeys(order, int) | {"job_id": str, "target": str}
+    ready.create({"task_id": str, **columns}, pk="task_id")
+    ready.create_index(order, index_name="ready_order")
+    ready.create_index(["job_id"], index_name="ready_job")
+    tables.execute("CREATE INDEX tasks_leased ON tasks (id) WHERE state IN ('leased', 'fallback_started')")
+
+
+_PUT_JOB = """
+INSERT INTO jobs (id, document, media_id, fingerprint, profile, priority, removed, added_at, added_device,
+                  added_number, plan, film_task, done, runnable)
+VALUES (:id, :document, :media_id, :fingerprint, :profile, :priority, :removed, :added_at, :added_device,
+        :added_number, :plan, :film_task, :done, :runnable)
+ON CONFLICT (id) DO UPDATE SET
+    document = :document, fingerprint = :fingerprint, profile = :profile, priority = :priority, removed = :removed,
+    added_at = :added_at, added_device = :added_device, added_number = :added_number, plan = :plan,
+    film_task = :film_task, done = :done, runnable = :runnable
+"""
+
+_ADD_TASK = """
+INSERT INTO tasks (id, job_id, document, kind, target, fingerprint, state, known, vital, plan, rank, number,
+                   epoch, token, device, boot)
+VALUES (:id, :job_id, :document, :kind, :target, :fingerprint, :state, :known, :vital, :plan, :rank, :number,
+        :epoch, :token, :device, :boot)
+ON CONFLICT (id) DO NOTHING
+"""
+
+_SWAP_TASK = """
+UPDATE tasks SET document = :document, state = :state, known = :known, vital = :vital, plan = :plan, rank = :rank,
+                 number = :number, epoch = :epoch, token = :token, device = :device, boot = :boot
+WHERE id = :id AND epoch = :old_epoch AND token = :old_token AND device = :old_device AND boot = :old_boot
+"""
+
+_MAKE_READY = """
+INSERT INTO ready_tasks (task_id, rank, urgency, added_at, added_number, job_id, number, target)
+SELECT tasks.id, tasks.rank, -jobs.priority, jobs.added_at, jobs.added_number, jobs.id, tasks.number, tasks.target
+FROM tasks JOIN jobs ON jobs.id = tasks.job_id
+WHERE tasks.state = 'available' AND tasks.known AND jobs.runnable AND tasks.plan IN ('', jobs.plan)
+  AND tasks.fingerprint = jobs.fingerprint
+"""
+
+_READY_COLUMNS = ("fingerprint", "priority", "added_at", "added_number", "plan", "runnable")
+
+
+class SqliteRowTable:
+    """A ``RowTable`` in a ``Database``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.migrate(migrations)
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self._database.transaction()
+
+    def _decoded(self, document: str, kind: type[R]) -> R:
+        try:
+            return decode_row(document, kind)
+        except ExpectedError as error:
+            raise ExpectedError(
+                ErrorCode.DATABASE_DAMAGED,
+                f"A row of the queue cannot be read ({error}). Restore a backup of the data directory, or move its "
+                "database away to start with an empty queue; your films and sources stay where they are.",
+            ) from error
+
+    def _one_job(self, sql: str, *parameters: Any) -> JobRow | None:
+        row = self._database.row(sql, parameters)
+        return self._decoded(row["document"], JobRow) if row else None
+
+    def _some_tasks(self, sql: str, *parameters: Any) -> tuple[TaskRow, ...]:
+        return tuple(self._decoded(row["document"], TaskRow) for row in self._database.rows(sql, parameters))
+
+    def job(self, job_id: str) -> JobRow | None:
+        return self._one_job("SELECT document FROM jobs WHERE id = ?", job_id)
+
+    def job_facts(self, job_id: str) -> JobFacts | None:
+        row = self._database.row("SELECT plan, film_task, done, runnable FROM jobs WHERE id = ?", (job_id,))
+        return _job_facts(row) if row else None
+
+    def jobs(self) -> tuple[JobRow, ...]:
+        rows = self._database.rows(f"SELECT document FROM jobs WHERE removed = 0 ORDER BY {_ADDING}")  # noqa: S608
+        return tuple(self._decoded(row["document"], JobRow) for row in rows)
+
+    def job_ids(self) -> tuple[str, ...]:
+        rows = self._database.rows(f"SELECT id FROM jobs WHERE removed = 0 ORDER BY {_ADDING}")  # noqa: S608
+        return tuple(row["id"] for row in rows)
+
+    def job_by_media_id(self, media_id: str) -> JobRow | None:
+        return self._one_job("SELECT document FROM jobs WHERE media_id = ?", media_id)
+
+    def job_of_content(self, fingerprint: str, profile: str) -> JobRow | None:
+        sql = "SELECT document FROM jobs WHERE fingerprint = ? AND profile = ? AND removed = 0 ORDER BY id LIMIT 1"
+        return self._one_job(sql, fingerprint, profile)
+
+    def last_number(self, device: str) -> int:
+        row = self._database.row("SELECT max(added_number) AS number FROM jobs WHERE added_device = ?", (device,))
+        return int(row["number"] or 0) if row else 0
+
+    def put_job(self, job: JobRow, facts: JobFacts) -> None:
+        before = self._ready_columns(job.id)
+        self._database.execute(_PUT_JOB, _job_columns(job, facts))
+        if before != self._ready_columns(job.id):
+            self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job.id,))
+            self._database.execute(f"{_MAKE_READY} AND jobs.id = ?", (job.id,))
+
+    def _ready_columns(self, job_id: str) -> dict[str, Any] | None:
+        return self._database.row(f"SELECT {', '.join(_READY_COLUMNS)} FROM jobs WHERE id = ?", (job_id,))  # noqa: S608
+
+    def task(self, task_id: str) -> TaskRow | None:
+        return next(iter(self._some_tasks("SELECT document FROM tasks WHERE id = ?", task_id)), None)
+
+    def tasks(self, job_id: str, *, kind: str | None = None) -> tuple[TaskRow, ...]:
+        order = "ORDER BY rank, number, target"
+        if kind is None:
+            return self._some_tasks(f"SELECT document FROM tasks WHERE job_id = ? {order}", job_id)  # noqa: S608
+        return self._some_tasks(f"SELECT document FROM tasks WHERE job_id = ? AND kind = ? {order}", job_id, kind)  # noqa: S608
+
+    def add_task(self, task: TaskRow, facts: TaskFacts) -> bool:
+        if self._database.execute(_ADD_TASK, _task_columns(task, facts)) == 0:
+            return False
+        self._database.execute(f"{_MAKE_READY} AND tasks.id = ?", (task.id,))
+        return True
+
+    def swap_task(self, task: TaskRow, facts: TaskFacts, *, expected: Lease | None) -> bool:
+        epoch, token, device, boot = lease_key(expected)
+        old = {"old_epoch": epoch, "old_token": token, "old_device": device, "old_boot": boot}
+        if self._database.execute(_SWAP_TASK, _task_columns(task, facts) | old) == 0:
+            return False
+        self._database.execute("DELETE FROM ready_tasks WHERE task_id = ?", (task.id,))
+        if facts.state is TaskState.AVAILABLE:
+            self._database.execute(f"{_MAKE_READY} AND tasks.id = ?", (task.id,))
+        return True
+
+    def delete_tasks(self, job_id: str, *, keep: Collection[str] = ()) -> int:
+        self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job_id,))
+        marks = ", ".join("?" for _ in keep)
+        sql = f"DELETE FROM tasks WHERE job_id = ? AND id NOT IN ({marks})"  # noqa: S608 (marks only)
+        deleted = self._database.execute(sql, (job_id, *keep))
+        self._database.execute(f"{_MAKE_READY} AND jobs.id = ?", (job_id,))
+        return deleted
+
+    def has_failed_vital(self, job_id: str, *, plan: str, fingerprint: str) -> bool:
+        sql = (
+            "SELECT 1 FROM tasks WHERE job_id = ? AND state = 'failed' AND vital AND plan IN ('', ?) "
+            "AND fingerprint = ? LIMIT 1"
+        )
+        return self._database.row(sql, (job_id, plan, fingerprint)) is not None
+
+    def open_tasks(self, limit: int | None) -> tuple[TaskRow, ...]:
+        sql = (
+            "SELECT tasks.document FROM ready_tasks AS ready CROSS JOIN tasks ON tasks.id = ready.task_id "
+            "ORDER BY ready.rank, ready.urgency, ready.added_at, ready.added_number, ready.job_id, ready.number, "
+            "ready.target LIMIT ?"
+        )
+        return self._some_tasks(sql, -1 if limit is None else limit)
+
+    def leased_tasks(self) -> tuple[TaskRow, ...]:
+        return self._some_tasks("SELECT document FROM tasks WHERE state IN ('leased', 'fallback_started') ORDER BY id")
+
+    def films(self) -> tuple[tuple[JobRow, JobFacts, TaskRow], ...]:
+        rows = self._database.rows(
+            "SELECT jobs.document AS job, film_of.document AS task, jobs.plan, film_task, done, runnable "
+            "FROM jobs CROSS JOIN tasks AS film_of ON film_of.id = jobs.film_task WHERE jobs.removed = 0 "
+            "ORDER BY jobs.added_at, jobs.added_number, jobs.id"
+        )
+        return tuple(
+            (self._decoded(row["job"], JobRow), _job_facts(row), self._decoded(row["task"], TaskRow)) for row in rows
+        )
+
+    def progress(self, job_id: str) -> tuple[int, int]:
+        row = self._database.row("SELECT round, milli FROM job_progress WHERE job_id = ?", (job_id,))
+        return (row["round"], row["milli"]) if row else (0, 0)
+
+    def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
+        self._database.execute(
+            "INSERT INTO job_progress (job_id, round, milli) VALUES (?, ?, ?) "
+            "ON CONFLICT (job_id) DO UPDATE SET round = excluded.round, milli = excluded.milli",
+            (job_id, noted_round, milli),
+        )
+
+
+def _job_facts(row: dict[str, Any]) -> JobFacts:
+    return JobFacts(
+        plan=row["plan"], film_task=row["film_task"], done=bool(row["done"]), runnable=bool(row["runnable"])
+    )
+
+
+def _job_columns(job: JobRow, facts: JobFacts) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "document": encode_value(job).decode(),
+        "media_id": job.media_id,
+        "fingerprint": job.fingerprint,
+        "profile": job.profile,
+        "priority": job.priority.value,
+        "removed": int(job.removed),
+        "added_at": job.added.at_ms,
+        "added_device": job.added.device,
+        "added_number": job.added.number,
+        "plan": facts.plan,
+        "film_task": facts.film_task,
+        "done": int(facts.done),
+        "runnable": int(facts.runnable),
+    }
+
+
+def _task_columns(task: TaskRow, facts: TaskFacts) -> dict[str, Any]:
+    epoch, token, device, boot = lease_key(task.lease)
+    return {
+        "id": task.id,
+        "job_id": task.job_id,
+        "document": encode_value(task).decode(),
+        "kind": task.kind,
+        "target": task.target,
+        "fingerprint": task.fingerprint,
+        "state": str(facts.state),
+        "known": int(facts.known),
+        "vital": int(facts.vital),
+        "plan": facts.plan,
+        "rank": facts.rank,
+        "number": facts.number,
+        "epoch": epoch,
+        "token": token,
+        "device": device,
+        "boot": boot,
+    }
+
+
+class SqliteJobStore(RowJobStore):
+    """A ``JobStore`` in a database, which it migrates; raises ``ExpectedError`` data-too-new and the door's others."""
+
+    def __init__(self, *, database: Database, device: str, boot: int, clock: Clock) -> None:
+        super().__init__(rows=SqliteRowTable(database), device=device, boot=boot, clock=clock)
