@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-
 import msgspec
 from av.error import FFmpegError
 
@@ -37,9 +36,9 @@ class ChunkDecoder:
     def __init__(self, opened: OpenSource, plan: Plan, *, threads: int = 0) -> None:
         self._container = opened.container
         self._plan = plan
-        self._stream = opened.container.streams[plan.video_stream]
-        self._stream.thread_type = "AUTO"
-        self._stream.thread_count = threads or (os.cpu_count() or 1)
+        self._stream: Any = opened.container.streams[plan.video_stream]
+        self._stream.codec_context.thread_type = "AUTO"
+        self._stream.codec_context.thread_count = threads or (os.cpu_count() or 1)
         self.errors = 0
         """Packets that could not be decoded."""
 

@@ -32,7 +32,7 @@ class Pacer:
     """Arranges the pictures of one chunk; counts what it repeats and drops."""
 
     def __init__(self, borders: Sequence[int], *, shortest_step: int) -> None:
-        """``borders`` are the chunk's segment starts and its end; ``shortest_step`` is the least distance of pictures."""
+        """``borders``: the chunk's segment starts and its end; ``shortest_step``: the least distance of pictures."""
         self._starts = list(borders[:-1])
         self._end = borders[-1]
         self._shortest = shortest_step

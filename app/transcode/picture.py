@@ -1,0 +1,173 @@
+"""Picture filters: from a decoded picture to what an encoder of one rendition takes.
+
+Output is always 8-bit 4:2:0, limited range, BT.709, square pixels, upright. Filters see pictures one by one and keep
+their number (deinterlacing, which does not, runs before pacing; see ``Deinterlacer``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from av.error import BlockingIOError as TryAgainError
+from av.error import EOFError as EndOfStreamError
+from av.filter import Graph
+
+from app.media.plan import Plan, Rendition
+from app.media.source import TICKS_PER_S
+from app.transcode.decode import Picture
+
+_TURNS = {
+    "flip": ("hflip", ""),
+    "turn-90": ("transpose", "clock"),
+    "turn-180": ("rotate180", ""),
+    "turn-270": ("transpose", "cclock"),
+}
+_MATRICES = {0: "gbr", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
+_HD_HEIGHT = 720
+_TICKS = Fraction(1, TICKS_PER_S)
+
+Step = tuple[str, str]
+
+
+def upright_steps(filters: Sequence[str]) -> list[Step]:
+    """Return the FFmpeg filters that turn the picture upright."""
+    steps: list[Step] = []
+    for name in filters:
+        if name == "turn-180":
+            steps += [("hflip", ""), ("vflip", "")]
+        elif name in _TURNS:
+            steps.append(_TURNS[name])
+    return steps
+
+
+def _input_matrix(frame: Any) -> str:
+    """Return the colour matrix of a picture; where it does not say, HD is BT.709 and the rest BT.601."""
+    named = _MATRICES.get(int(frame.colorspace))
+    if named and named != "gbr":
+        return named
+    return "bt709" if frame.height >= _HD_HEIGHT else "smpte170m"
+
+
+def scale_step(frame: Any, width: int, height: int, *, turned: bool) -> Step:
+    """Return the step that brings ``frame`` to a size and to BT.709 limited range."""
+    if turned:
+        width, height = height, width
+    source_range = "pc" if int(frame.color_range) == 2 or frame.format.name.startswith("yuvj") else "tv"
+    options = [f"w={width}", f"h={height}", "out_color_matrix=bt709", "out_range=tv"]
+    if not frame.format.is_rgb:
+        options += [f"in_color_matrix={_input_matrix(frame)}", f"in_range={source_range}"]
+    return "scale", ":".join(options)
+
+
+class FilterChain:
+    """A linear chain of FFmpeg filters for pictures (or sound) of one shape."""
+
+    def __init__(self, graph: Graph, source: Any, steps: Sequence[Step], *, sink: str) -> None:
+        previous = source
+        for name, arguments in steps:
+            following = graph.add(name, arguments)
+            previous.link_to(following)
+            previous = following
+        previous.link_to(graph.add(sink))
+        graph.configure()
+        self._graph = graph
+
+    @classmethod
+    def for_pictures(cls, frame: Any, steps: Sequence[Step]) -> FilterChain:
+        """Return a chain for pictures like ``frame``, whose times are film ticks."""
+        graph = Graph()
+        source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format.name, time_base=_TICKS)
+        return cls(graph, source, steps, sink="buffersink")
+
+    @classmethod
+    def for_sound(cls, frame: Any, steps: Sequence[Step]) -> FilterChain:
+        """Return a chain for sound like ``frame``, whose times count samples."""
+        graph = Graph()
+        source = graph.add_abuffer(
+            sample_rate=frame.sample_rate,
+            format=frame.format.name,
+            layout=frame.layout.name,
+            time_base=Fraction(1, frame.sample_rate),
+        )
+        return cls(graph, source, steps, sink="abuffersink")
+
+    def push(self, frame: Any) -> None:
+        """Put one picture in; None ends the stream."""
+        self._graph.push(frame)
+
+    def pull(self) -> Iterator[Any]:
+        """Yield what has come out."""
+        while True:
+            try:
+                yield self._graph.pull()
+            except (TryAgainError, EndOfStreamError):
+                return
+
+
+class RenditionFilter:
+    """Brings decoded pictures to one rendition; rebuilt when the source's size or format changes on the way."""
+
+    def __init__(self, plan: Plan, rendition: Rendition) -> None:
+        self._filters = plan.filters
+        self._size = rendition.width, rendition.height
+        self._shape: tuple[Any, ...] | None = None
+        self._chain: FilterChain | None = None
+
+    def apply(self, frame: Any) -> Any:
+        """Return the picture for the encoder; a new frame, whose time the caller sets."""
+        shape = (frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range))
+        if self._chain is None or shape != self._shape:
+            self._shape = shape
+            self._chain = FilterChain.for_pictures(frame, self._steps(frame))
+        self._chain.push(frame)
+        return next(self._chain.pull())
+
+    def _steps(self, frame: Any) -> list[Step]:
+        upright = upright_steps(self._filters)
+        turned = any(name == "transpose" for name, _ in upright)
+        width, height = self._size
+        steps: list[Step] = []
+        if not _is_final(frame, width, height) or upright:
+            steps.append(scale_step(frame, width, height, turned=turned))
+        steps += [("format", "yuv420p"), *upright, ("setsar", "1")]
+        return steps
+
+
+def _is_final(frame: Any, width: int, height: int) -> bool:
+    return (
+        (frame.width, frame.height) == (width, height)
+        and frame.format.name == "yuv420p"
+        and _input_matrix(frame) == "bt709"
+        and int(frame.color_range) != 2
+    )
+
+
+class Deinterlacer:
+    """Turns interlaced pictures into one progressive picture per field, with both fields' times."""
+
+    def __init__(self) -> None:
+        self._chain: FilterChain | None = None
+
+    def run(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
+        """Yield progressive pictures; needs one picture more on both sides of what is used."""
+        for picture in pictures:
+            if self._chain is None:
+                self._chain = FilterChain.for_pictures(
+                    picture.frame, [("bwdif", "mode=send_field:parity=auto:deint=all")]
+                )
+            picture.frame.time_base = _TICKS
+            picture.frame.pts = picture.ticks
+            self._chain.push(picture.frame)
+            yield from self._pull()
+        if self._chain is not None:
+            self._chain.push(None)
+            yield from self._pull()
+
+    def _pull(self) -> Iterator[Picture]:
+        if self._chain is None:
+            return
+        for frame in self._chain.pull():
+            ticks = frame.pts * frame.time_base * TICKS_PER_S
+            yield Picture(frame, int(ticks))

@@ -1,0 +1,180 @@
+"""The ``video`` task: one chunk of a set of renditions from one decode.
+
+::
+
+    decoder ──► deinterlacer ──► pacer ──┬─► queue ─► filter ─► x264 ─► assembler ─► check ─► parent
+    (this thread)                        └─► queue ─► filter ─► x264 ─► assembler ─► check ─► parent
+                                             (one thread per rendition, at most 8 pictures waiting each)
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from app.core.errors import ErrorCode, ExpectedError
+from app.media.film import RenditionFacts
+from app.media.plan import Chunk, Plan, Rendition, RenditionKind
+from app.media.planning import MAX_FRAME_RATE
+from app.media.source import TICKS_PER_S
+from app.transcode.check import check_video_segment
+from app.transcode.decode import ChunkDecoder, Picture
+from app.transcode.encode import RenditionMaker, Segment
+from app.transcode.messages import InitMade, MakeVideo, SegmentMade
+from app.transcode.opening import OpenSource, open_source
+from app.transcode.pacing import Pacer, Shown
+from app.transcode.passthrough import copy_chunk
+from app.transcode.picture import Deinterlacer
+from app.transcode.reporting import Reporter
+
+_QUEUE_PICTURES = 8
+_SHORTEST_STEP_TICKS = TICKS_PER_S * 9 // (MAX_FRAME_RATE * 10)
+
+
+def make_video(request: MakeVideo, reporter: Reporter) -> tuple[RenditionFacts, ...]:
+    """Make the chunk and return the facts of its renditions."""
+    plan = request.plan
+    chunk = plan.chunks[request.chunk]
+    renditions = [plan.rendition(name) for name in plan.set_named(request.set).renditions]
+    with open_source(request.source) as opened:
+        if renditions[0].kind is RenditionKind.PASSTHROUGH and chunk.copied:
+            return (copy_chunk(opened, plan, renditions[0], chunk, reporter),)
+        return _ChunkEncoding(plan, renditions, chunk, reporter, threads=request.threads).run(opened)
+
+
+class _Worker(threading.Thread):
+    """The thread of one rendition: takes pictures from its queue until the end mark."""
+
+    def __init__(self, maker: RenditionMaker, sink: _SegmentSink) -> None:
+        super().__init__(name=f"rendition-{maker.name}", daemon=True)
+        self.pictures: queue.Queue[Shown | None] = queue.Queue(_QUEUE_PICTURES)
+        self._maker = maker
+        self._sink = sink
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while (shown := self.pictures.get()) is not None:
+                for segment in self._maker.take(shown):
+                    self._sink.put(segment)
+            for segment in self._maker.end():
+                self._sink.put(segment)
+        except BaseException as error:  # noqa: BLE001 (carried to the thread that joins)
+            self.error = error
+            self._drain()
+
+    def _drain(self) -> None:
+        """Let the decoder go on until it sees the error."""
+        while self.pictures.get() is not None:
+            pass
+
+
+class _SegmentSink:
+    """Checks the segments of one rendition and hands them to the parent."""
+
+    def __init__(self, plan: Plan, rendition: Rendition, init: bytes, reporter: Reporter, *, sampled: int) -> None:
+        self._plan = plan
+        self._rendition = rendition
+        self._init = init
+        self._reporter = reporter
+        self._sampled = sampled
+        self.checked = 0
+
+    def put(self, segment: Segment) -> None:
+        """Prove one segment and report it."""
+        plan = self._plan
+        self.checked += check_video_segment(
+            self._init,
+            segment.data,
+            start=plan.borders[segment.number],
+            end=plan.borders[segment.number + 1],
+            samples=segment.samples,
+            decode=segment.number == self._sampled,
+            size=(self._rendition.width, self._rendition.height),
+        )
+        self._reporter.made(
+            SegmentMade(
+                name=self._rendition.name,
+                number=segment.number,
+                data=segment.data,
+                duration_ticks=segment.duration_ticks,
+            )
+        )
+
+
+class _ChunkEncoding:
+    """One chunk, one decode, several encoders."""
+
+    def __init__(
+        self, plan: Plan, renditions: Sequence[Rendition], chunk: Chunk, reporter: Reporter, *, threads: int
+    ) -> None:
+        self._plan = plan
+        self._chunk = chunk
+        self._reporter = reporter
+        self._borders = plan.borders[chunk.first_segment : chunk.end_segment + 1]
+        self._makers = [
+            RenditionMaker(plan, one, self._borders, chunk.first_segment, threads=threads) for one in renditions
+        ]
+        sampled = chunk.first_segment + chunk.number % (chunk.end_segment - chunk.first_segment)
+        self._sinks = [
+            _SegmentSink(plan, one, maker.init_section, reporter, sampled=sampled)
+            for one, maker in zip(renditions, self._makers, strict=True)
+        ]
+
+    def run(self, opened: OpenSource) -> tuple[RenditionFacts, ...]:
+        """Decode, encode, check and report; returns the facts."""
+        for maker in self._makers:
+            self._reporter.made(InitMade(name=maker.name, data=maker.init_section))
+        decoder = ChunkDecoder(opened, self._plan)
+        pacer = Pacer(self._borders, shortest_step=_SHORTEST_STEP_TICKS)
+        workers = [_Worker(maker, sink) for maker, sink in zip(self._makers, self._sinks, strict=True)]
+        for worker in workers:
+            worker.start()
+        try:
+            count = self._feed(workers, pacer.pace(self._pictures(decoder)))
+        finally:
+            for worker in workers:
+                worker.pictures.put(None)
+            for worker in workers:
+                worker.join()
+        _raise_first_error(workers)
+        if count == 0:
+            raise ExpectedError(ErrorCode.DAMAGED_SOURCE, "No picture of this part of the source can be decoded.")
+        start, end = self._borders[0], self._borders[-1]
+        return tuple(
+            maker.facts(
+                start=start,
+                end=end,
+                checked=sink.checked,
+                repeated=pacer.repeated,
+                dropped=pacer.dropped,
+                errors=decoder.errors,
+            )
+            for maker, sink in zip(self._makers, self._sinks, strict=True)
+        )
+
+    def _pictures(self, decoder: ChunkDecoder) -> Iterator[Picture]:
+        interlaced = "deinterlace" in self._plan.filters
+        pictures = decoder.pictures(self._borders[0], chunk=self._chunk.number, early=interlaced)
+        return Deinterlacer().run(pictures) if interlaced else pictures
+
+    def _feed(self, workers: Sequence[_Worker], shown: Iterator[Shown]) -> int:
+        start, length = self._borders[0], max(1, self._borders[-1] - self._borders[0])
+        count = 0
+        for one in shown:
+            count += 1
+            for worker in workers:
+                if worker.error is not None:
+                    return count
+                worker.pictures.put(one)
+            done = one.ticks - start
+            self._reporter.progress(done * 1000 // length, done)
+        return count
+
+
+def _raise_first_error(workers: Sequence[Any]) -> None:
+    for worker in workers:
+        if worker.error is not None:
+            raise worker.error
