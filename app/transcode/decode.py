@@ -37,8 +37,10 @@ class ChunkDecoder:
         self._container = opened.container
         self._plan = plan
         self._stream: Any = opened.container.streams[plan.video_stream]
-        self._stream.codec_context.thread_type = "AUTO"
-        self._stream.codec_context.thread_count = threads or (os.cpu_count() or 1)
+        context = self._stream.codec_context
+        if not context.is_open:
+            context.thread_type = "AUTO"
+            context.thread_count = threads or (os.cpu_count() or 1)
         self.errors = 0
         """Packets that could not be decoded."""
 

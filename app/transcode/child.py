@@ -1,0 +1,99 @@
+"""The media child: one process, one request, one end. Started as ``python -m app.transcode.child PARENT_PID``.
+
+Whatever happens in a codec happens here. The child knows no keys, no database and no paths but its source; it reads
+one request from standard input and writes reports to standard output until ``Done`` or ``Failed``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from av.error import FFmpegError
+
+from app.core.errors import BugError, ErrorCode, ExpectedError
+from app.transcode.audio import make_audio
+from app.transcode.encoders import try_encoders
+from app.transcode.index import index_source
+from app.transcode.join import join_film
+from app.transcode.messages import (
+    Done,
+    Failed,
+    IndexSource,
+    JoinFilm,
+    MakeAudio,
+    MakeStills,
+    MakeVideo,
+    ProbeSource,
+    Request,
+    TryEncoders,
+    read_request,
+)
+from app.transcode.opening import open_source
+from app.transcode.probe import probe_source
+from app.transcode.reporting import PipeReporter
+from app.transcode.sandbox import confine
+from app.transcode.video import make_video
+
+_TRANSIENT = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.OUT_OF_MEMORY, ErrorCode.UNREADABLE}
+
+
+def carry_out(request: Request, reporter: PipeReporter) -> Done:  # noqa: PLR0911 (one answer per kind)
+    """Do what is asked and return the facts."""
+    match request:
+        case ProbeSource():
+            with open_source(request.source) as opened:
+                return Done(info=probe_source(opened))
+        case IndexSource():
+            info, plan = index_source(request, reporter)
+            return Done(info=info, plan=plan)
+        case MakeVideo():
+            return Done(facts=make_video(request, reporter))
+        case MakeAudio():
+            return Done(facts=make_audio(request, reporter))
+        case MakeStills():
+            from app.transcode.stills import make_stills  # noqa: PLC0415 (numpy doubles the start time of a child)
+
+            return Done(stills=make_stills(request, reporter))
+        case JoinFilm():
+            return Done(size_bytes=join_film(request, reporter))
+        case TryEncoders():
+            return Done(encoders=try_encoders())
+
+
+def _failure_of(error: Exception) -> Failed:
+    if isinstance(error, ExpectedError):
+        return Failed(code=error.code, message=error.message, permanent=error.code not in _TRANSIENT)
+    if isinstance(error, MemoryError):
+        return Failed(
+            code=ErrorCode.OUT_OF_MEMORY, message="There was not enough memory for this film.", permanent=False
+        )
+    if isinstance(error, FFmpegError):
+        message = f"FFmpeg could not go on: {error.strerror or error}."
+        return Failed(code=ErrorCode.WORKER_CRASHED, message=message, permanent=False)
+    what = "" if isinstance(error, BugError) else f"{type(error).__name__}: "
+    return Failed(code=ErrorCode.INTERNAL, message=f"{what}{error}", permanent=False)
+
+
+def main() -> int:
+    """Run one request; the exit code is 0 when the parent was told how it ended."""
+    confine(int(sys.argv[-1]) if sys.argv[-1].isdigit() else os.getppid())
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # stray prints of libraries must not end up among the reports
+    request = read_request(sys.stdin.buffer)
+    if request is None:
+        return 0
+    reporter = PipeReporter(reports)
+    try:
+        reporter.send(carry_out(request, reporter))
+    except BrokenPipeError:
+        return 1
+    except Exception as error:  # noqa: BLE001 (the edge of the process: every failure becomes a report)
+        if not isinstance(error, ExpectedError):
+            sys.excepthook(type(error), error, error.__traceback__)
+        reporter.send(_failure_of(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""The ``stills`` task: a poster and trickplay sheets, as JPEG pictures made from keyframes.
+
+A sheet is a grid of thumbnails, one every few seconds of film, left to right, top to bottom. Only keyframes are
+decoded, so a thumbnail shows the last one before its moment.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+from av.error import FFmpegError
+
+from app.core.errors import ErrorCode, ExpectedError
+from app.media.film import StillsInfo
+from app.media.plan import Plan
+from app.media.source import TICKS_PER_S
+from app.transcode.decode import ChunkDecoder
+from app.transcode.messages import MakeStills, StillMade
+from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
+from app.transcode.picture import FilterChain, scale_step, upright_steps
+from app.transcode.reporting import Reporter
+
+COLUMNS = ROWS = 10
+TILE_WIDTH = 160
+POSTER_WIDTH = 640
+_LONGEST_INTERVAL_S = 10
+_MOST_TILES_OF_A_SHORT_FILM = 100
+_POSTER_SHARES = (0.1, 0.2, 0.35, 0.5)
+_JPEG_QUALITY = 4
+
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def make_stills(request: MakeStills, reporter: Reporter) -> StillsInfo:
+    """Make poster and sheets and return the layout of the sheets."""
+    plan = request.plan
+    best = plan.renditions[0]
+    shape = best.width / best.height
+    tile = TILE_WIDTH, max(2, round(TILE_WIDTH / shape / 2) * 2)
+    poster = min(POSTER_WIDTH, best.width) // 2 * 2, max(2, round(min(POSTER_WIDTH, best.width) / shape / 2) * 2)
+    interval = thumbnail_interval(plan.duration_ticks)
+    moments = list(range(0, plan.duration_ticks, interval))
+    with open_source(request.source) as opened:
+        keyframes = _Keyframes(opened, plan)
+        frames = keyframes.at([round(plan.duration_ticks * share) for share in _POSTER_SHARES])
+        reporter.made(StillMade(name="poster", number=0, data=_poster(frames, plan, poster)))
+    with open_source(request.source) as opened:
+        keyframes = _Keyframes(opened, plan)
+        _make_sheets(keyframes.at(moments), plan, tile, len(moments), reporter)
+    return StillsInfo(
+        interval_ticks=interval,
+        columns=COLUMNS,
+        rows=ROWS,
+        tile_width=tile[0],
+        tile_height=tile[1],
+        count=len(moments),
+    )
+
+
+def thumbnail_interval(duration_ticks: int) -> int:
+    """Return the distance of thumbnails: whole seconds, 1 to 10, about a hundred in a short film."""
+    seconds = duration_ticks // TICKS_PER_S // _MOST_TILES_OF_A_SHORT_FILM + 1
+    return min(_LONGEST_INTERVAL_S, seconds) * TICKS_PER_S
+
+
+class _Keyframes:
+    """Finds the keyframe shown at a moment."""
+
+    def __init__(self, opened: OpenSource, plan: Plan) -> None:
+        self._opened = opened
+        self._container = opened.container
+        self._plan = plan
+        self._stream: Any = opened.container.streams[plan.video_stream]
+        self._stream.codec_context.skip_frame = "NONKEY"
+
+    def at(self, moments: Sequence[int]) -> Iterator[Any]:
+        """Yield one frame per moment (rising); the nearest there is where a part cannot be decoded."""
+        found = self._by_seeking(moments) if self._plan.entry == "time" else self._in_one_pass(moments)
+        last: Any = None
+        for frame in found:
+            last = frame if frame is not None else (last or self._first_picture())
+            if last is not None:
+                yield last
+
+    def _first_picture(self) -> Any:
+        """Return the first picture that can be decoded at all; a cut file cannot be searched."""
+        self._stream.codec_context.skip_frame = "DEFAULT"
+        pictures = ChunkDecoder(self._opened, self._plan).pictures(0, chunk=0)
+        first = next(pictures, None)
+        return first.frame if first is not None else None
+
+    def _by_seeking(self, moments: Sequence[int]) -> Iterator[Any]:
+        for moment in moments:
+            ticks = from_ticks(self._plan.origin_ticks + moment, self._stream.time_base)
+            try:
+                self._container.seek(ticks, stream=self._stream)
+                yield next(iter(self._container.decode(self._stream)), None)
+            except FFmpegError:
+                yield None
+
+    def _in_one_pass(self, moments: Sequence[int]) -> Iterator[Any]:
+        wanted = list(moments)
+        last: Any = None
+        try:
+            for frame in self._container.decode(self._stream):
+                ticks = to_ticks(frame.pts or 0, frame.time_base) - self._plan.origin_ticks
+                while wanted and ticks > wanted[0]:
+                    yield last if last is not None else frame
+                    wanted.pop(0)
+                last = frame
+        except FFmpegError:
+            pass
+        for _ in wanted:
+            yield last
+
+
+def _small(frame: Any, plan: Plan, size: tuple[int, int]) -> Pixels:
+    """Return ``frame`` upright and scaled, as an array (height, width, 3) of RGB."""
+    upright = upright_steps(plan.filters)
+    turned = any(name == "transpose" for name, _ in upright)
+    steps = [scale_step(frame, *size, turned=turned), ("format", "yuv444p"), *upright]
+    chain = FilterChain.for_pictures(
+        frame, [*steps, ("scale", "in_color_matrix=bt709:in_range=tv"), ("format", "rgb24")]
+    )
+    chain.push(frame)
+    pixels: Pixels = next(chain.pull()).to_ndarray()
+    return pixels
+
+
+def _poster(frames: Iterator[Any], plan: Plan, size: tuple[int, int]) -> bytes:
+    """Return the liveliest of a few pictures: a black or flat one makes a poor poster."""
+    pictures = [_small(frame, plan, size) for frame in frames]
+    if not pictures:
+        raise ExpectedError(ErrorCode.DAMAGED_SOURCE, "No keyframe of the source can be decoded for a poster.")
+    return encode_jpeg(max(pictures, key=lambda pixels: float(pixels.std())))
+
+
+def _make_sheets(frames: Iterator[Any], plan: Plan, tile: tuple[int, int], count: int, reporter: Reporter) -> None:
+    width, height = tile
+    per_sheet = COLUMNS * ROWS
+    sheet = np.zeros((ROWS * height, COLUMNS * width, 3), np.uint8)
+    placed = 0
+    for placed, frame in enumerate(frames, start=1):
+        row, column = divmod((placed - 1) % per_sheet, COLUMNS)
+        sheet[row * height : (row + 1) * height, column * width : (column + 1) * width] = _small(frame, plan, tile)
+        reporter.progress(placed * 1000 // max(1, count))
+        if placed % per_sheet == 0:
+            reporter.made(StillMade(name="sheet", number=placed // per_sheet - 1, data=encode_jpeg(sheet)))
+            sheet = np.zeros_like(sheet)
+    if placed % per_sheet or placed == 0:
+        rows = max(1, -(-(placed % per_sheet) // COLUMNS))
+        reporter.made(StillMade(name="sheet", number=placed // per_sheet, data=encode_jpeg(sheet[: rows * height])))
+
+
+def encode_jpeg(pixels: Pixels) -> bytes:
+    """Return an RGB array (height, width, 3) as a JPEG."""
+    buffer = io.BytesIO()
+    height, width, _ = pixels.shape
+    with av.open(buffer, "w", format="mjpeg") as muxer:
+        stream: Any = muxer.add_stream("mjpeg", rate=1)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuvj420p"
+        stream.codec_context.qmin = stream.codec_context.qmax = _JPEG_QUALITY
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24").reformat(
+            format="yuvj420p", dst_colorspace="ITU601"
+        )
+        frame.pts, frame.time_base = 0, Fraction(1, 1)
+        muxer.mux([*stream.encode(frame), *stream.encode(None)])
+    return buffer.getvalue()
