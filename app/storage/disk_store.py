@@ -83,7 +83,7 @@ class DiskShardStore:
             yield from (one.name for one in _entries(folder) if _is_shard(one, folder.name))
 
     def quarantine(self, name: str) -> None:
-        self._set_aside(self._path(name))
+        self._set_aside(self._path(name), self._quarantine / name)
 
     def quarantined(self) -> list[str]:
         return [one.name for one in _entries(self._quarantine)]
@@ -96,7 +96,11 @@ class DiskShardStore:
         return sorted(self._find_strays())
 
     def set_stray_aside(self, stray: str) -> None:
-        self._set_aside(self._folder / stray)
+        path = self._folder / stray
+        aside = self._quarantine / path.name
+        if os.path.lexists(aside):
+            aside = self._quarantine / secrets.token_hex(16)
+        self._set_aside(path, aside)
 
     def space(self) -> DiskSpace:
         """Return the room on the disk that holds this folder."""
@@ -134,12 +138,9 @@ class DiskShardStore:
             return False  # absent or unreadable: writing it anew heals or says what is wrong
         return True
 
-    def _set_aside(self, path: Path) -> None:
-        """Move ``path`` into the quarantine; the time of its last change becomes the time of the move."""
-        aside = self._quarantine / path.name
+    def _set_aside(self, path: Path, aside: Path) -> None:
+        """Move ``path`` to ``aside`` in the quarantine; its time of change becomes the time of the move."""
         try:
-            if aside.is_dir():
-                aside = self._quarantine / f"{path.name}.{secrets.token_hex(4)}"
             path.replace(aside)
             os.utime(aside, follow_symlinks=os.utime not in os.supports_follow_symlinks)
             sync_folder(self._quarantine)

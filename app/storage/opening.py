@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.core.clock import Clock
@@ -17,6 +19,8 @@ from app.storage.shard_store import DiskSpace, FloorStore, MemoryShardStore
 from app.storage.shared_database import SharedDatabase
 from app.storage.source_ledger import SourceLedger
 from app.storage.vault import Vault
+
+_SHAPE = Shape()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +55,17 @@ def open_storage(data: DataDir, database: Database, *, clock: Clock) -> Storage:
     return Storage(vault=vault, segments=SegmentTable(shared), sources=SourceLedger(shared), keys=keys, disk=disk)
 
 
-def open_memory_vault(*, clock: Clock, key: VaultKey, shape: Shape | None = None) -> Vault:
-    """Return a vault that lives in memory and never touches a disk."""
-    shared = SharedDatabase(Database(None))
-    return Vault(
-        store=MemoryShardStore(wall_ms=clock.wall_ms),
-        index=ShardIndex(shared),
-        key=key,
-        clock=clock,
-        shape=shape or Shape(),
-    )
+@contextmanager
+def memory_vault(*, clock: Clock, key: VaultKey, shape: Shape = _SHAPE) -> Iterator[Vault]:
+    """Lend a vault that lives in memory and never touches a disk."""
+    database = Database(None)
+    try:
+        yield Vault(
+            store=MemoryShardStore(wall_ms=clock.wall_ms),
+            index=ShardIndex(SharedDatabase(database)),
+            key=key,
+            clock=clock,
+            shape=shape,
+        )
+    finally:
+        database.close()

@@ -46,7 +46,8 @@ def look_at(path: bytes) -> SourceStat:
 def open_source(path: bytes) -> Iterator[BinaryIO]:
     """Open ``path`` for reading, unbuffered; raises ``ExpectedError`` not-found, unreadable, empty.
 
-    An ``OSError`` inside the block counts as one of this file. What is no regular file is refused before it is opened: a pipe would wait for ever.
+    An ``OSError`` inside the block counts as one of this file. What is no regular file is refused before it is
+    opened: a pipe would wait for ever.
     """
     look_at(path)
     with _translated(path), open(path, "rb", buffering=0) as file:  # noqa: PTH123 (bytes paths)
@@ -102,11 +103,13 @@ def fingerprint_of(file: BinaryIO, size: int) -> str | None:
 def fingerprint_ranges(size: int) -> list[tuple[int, int]]:
     """Return the (offset, length) ranges a fingerprint covers: first and last MiB, and 16 samples between.
 
-    Sample ``i`` of 1 to 16 starts at ``i * (size - 64 KiB) // 17``. A file of at most 4 MiB is covered whole.
+    Sample ``i`` of 1 to 16 starts at ``1 MiB + i * (size - 2 MiB - 64 KiB) // 17``. A file of at most 4 MiB is
+    covered whole.
     """
     if size <= 4 * MIB:
         return [(0, size)]
-    samples = [(number * (size - _SAMPLE_BYTES) // (_SAMPLES + 1), _SAMPLE_BYTES) for number in range(1, _SAMPLES + 1)]
+    room = size - 2 * MIB - _SAMPLE_BYTES
+    samples = [(MIB + number * room // (_SAMPLES + 1), _SAMPLE_BYTES) for number in range(1, _SAMPLES + 1)]
     return [(0, MIB), *samples, (size - MIB, MIB)]
 
 
