@@ -45,6 +45,7 @@ A job::
     paused           --retry-->    queued
     paused           --retry-->    processing
     done             --void-->     queued             the film was lost and is made again
+    done             --void-->     paused             it was paused when its last write was on its way
 
 Invariants; tests bear their names (Q1, Q8 and Q9 are about several devices, Q4 is about payloads):
 

@@ -97,6 +97,7 @@ JOB_MOVES: frozenset[tuple[JobState, str, JobState]] = frozenset(
         (JobState.PAUSED, "retry", JobState.QUEUED),
         (JobState.PAUSED, "retry", JobState.PROCESSING),
         (JobState.DONE, "void", JobState.QUEUED),
+        (JobState.DONE, "void", JobState.PAUSED),
     }
 )
 """All that can happen to a job on one device."""

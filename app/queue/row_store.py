@@ -241,6 +241,8 @@ class RowJobStore:
         task = self.task(task_id)
         if task.job_id != job.id:
             raise BugError(f"task {task_id} is not of job {job.id}")
+        if task.kind == TaskKind.INDEX:
+            raise BugError("the result of index is in its row and cannot be lost")
         voided = leases.void_outcome(task)
         self._swap(job, task, voided)
         return voided

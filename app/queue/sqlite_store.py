@@ -59,7 +59,7 @@ def create_jobs(tables: sqlite_utils.Database) -> None:
     jobs.create_index(["removed", "added_at", "added_number", "id"], index_name="jobs_adding")
     jobs.create_index(["added_device", "added_number"], index_name="jobs_number")
     jobs.create_index(["media_id"], index_name="jobs_media")
-    jobs.create_index(["fingerprint", "profile"], index_name="jobs_content")
+    jobs.create_index(["fingerprint", "profile", "id"], index_name="jobs_content")
     tables.table("job_progress").create({"job_id": str, "round": int, "milli": int}, pk="job_id")
 
 
@@ -91,7 +91,7 @@ def create_tasks(tables: sqlite_utils.Database) -> None:
         foreign_keys=[("job_id", "jobs", "id")],
     )
     tasks.create_index(["job_id", "rank", "number", "target"], index_name="tasks_order")
-    tasks.create_index(["job_id", "kind"], index_name="tasks_kind")
+    tasks.create_index(["job_id", "kind", "rank", "number", "target"], index_name="tasks_kind")
     tasks.create_index(["job_id", "state"], index_name="tasks_state")
     ready = tables.table("ready_tasks")
     order = ["rank", "urgency", "added_at", "added_number", "job_id", "number", "target"]

@@ -156,7 +156,11 @@ class JobStore(Protocol):
         ...
 
     def raise_void(self, task_id: str) -> TaskRow:
-        """Say that the present result of a task is lost, so that it is made again."""
+        """Say that the present result of a task is lost, so that it is made again; not for ``index``.
+
+        A finished film is made again when its ``publish`` task is void; its rows may have been compacted, then all
+        of it is made again.
+        """
         ...
 
     def compact_job(self, job_id: str) -> int:

@@ -627,7 +627,7 @@ def test_every_change_names_its_job_once(store: JobStore, plan: Plan) -> None:
         lambda: store.pause_job(job.id),
         lambda: store.resume_job(job.id),
         lambda: store.set_priority(job.id, 1),
-        lambda: store.raise_void(task_id),
+        lambda: store.raise_void(task_of(store, job, TaskKind.AUDIO).id),
         lambda: store.cancel_job(job.id),
         lambda: store.retry_job(job.id),
         lambda: store.trash_job(job.id),
