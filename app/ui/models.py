@@ -101,7 +101,7 @@ class RowModel(QAbstractListModel, Generic[RowT]):
 
     def _update(self, rows: Sequence[RowT]) -> None:
         for number, row in enumerate(rows):
-            if self._rows[number] != row:
+            if self._rows[number] is not row and self._rows[number] != row:
                 self._rows[number] = row
                 self.dataChanged.emit(self.index(number, 0), self.index(number, 0))
 

@@ -339,12 +339,13 @@ def hue_of(title: str) -> int:
 
 
 class LibraryBoard:
-    """Films as they are known, with the progress of the jobs that still make them."""
+    """Films as they are known, with the progress of the jobs that still make them; keeps rows that did not change."""
 
     def __init__(self, wording: Wording) -> None:
         self._wording = wording
         self._films: dict[str, FilmSnapshot] = {}
         self._progress: dict[str, float] = {}
+        self._rows: dict[str, FilmRow] = {}
 
     @property
     def films(self) -> Mapping[str, FilmSnapshot]:
@@ -354,20 +355,34 @@ class LibraryBoard:
     def put_all(self, films: Iterable[FilmSnapshot]) -> None:
         """Take over the whole library."""
         self._films = {film.media_id: film for film in films}
+        self._rows.clear()
 
-    def follow(self, jobs: Iterable[JobSnapshot]) -> None:
-        """Take the progress of unfinished jobs for the films that they make."""
-        self._progress = {job.media_id: job.progress for job in jobs if job.progress is not None}
+    def follow(self, jobs: Iterable[JobSnapshot]) -> bool:
+        """Take the progress of unfinished jobs for the films that they make; return whether a film's changed."""
+        progress = {
+            job.media_id: job.progress
+            for job in jobs
+            if job.state not in _FINISHED and job.progress is not None and job.media_id in self._films
+        }
+        differing = {key for key, _share in progress.items() ^ self._progress.items()}
+        self._progress = progress
+        for media_id in differing:
+            self._rows.pop(media_id, None)
+        return bool(differing)
 
     def rows(self, *, now_ms: int, search: str = "") -> list[FilmRow]:
         """Return the posters, newest first, of the films whose title contains all words of ``search``."""
         words = search.casefold().split()
         chosen = [film for film in self._films.values() if all(word in film.title.casefold() for word in words)]
         chosen.sort(key=lambda film: (-film.added_at_ms, film.media_id))
-        return [
-            present_film(film, self._wording, now_ms=now_ms, progress=self._progress.get(film.media_id))
-            for film in chosen
-        ]
+        return [self._row(film, now_ms) for film in chosen]
+
+    def _row(self, film: FilmSnapshot, now_ms: int) -> FilmRow:
+        row = self._rows.get(film.media_id)
+        if row is None:
+            progress = self._progress.get(film.media_id)
+            row = self._rows[film.media_id] = present_film(film, self._wording, now_ms=now_ms, progress=progress)
+        return row
 
 
 class AddTally(msgspec.Struct, frozen=True, kw_only=True):
@@ -397,10 +412,13 @@ class AddTally(msgspec.Struct, frozen=True, kw_only=True):
     def with_refusal(self, path: str, info: ErrorInfo) -> AddTally:
         """Return the tally after a path was refused; the name is what stands after the last separator."""
         name = clean_line(path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path)
-        return msgspec.structs.replace(self, refused=(*self.refused, f"{name}: {clean_line(info.message)}"))
+        message = clean_line(info.message)
+        line = f"{name}: {message}" if name and name not in message else message
+        return msgspec.structs.replace(self, refused=(*self.refused, line))
 
 
 ADD_KEY = "add"
+_SHOWN_REFUSALS = 200
 
 
 def present_tally(tally: AddTally, wording: Wording) -> Notice | None:
@@ -412,11 +430,12 @@ def present_tally(tally: AddTally, wording: Wording) -> Notice | None:
             text=wording.say("Adding {done} of {all} files…", done=tally.answered, all=tally.sent)
             if tally.sent > 1
             else wording.say("Looking for films…"),
-            details=tally.refused,
             is_dismissible=False,
         )
     if tally.refused:
-        return Notice(key=ADD_KEY, tone=Tone.ERROR, text=_refusal_text(tally, wording), details=_refusal_details(tally))
+        return Notice(
+            key=ADD_KEY, tone=Tone.ERROR, text=_refusal_text(tally, wording), details=_refusal_details(tally, wording)
+        )
     if tally.answered == 0:
         return Notice(key=ADD_KEY, tone=Tone.WARNING, text=wording.say("There are no videos in there."))
     if tally.added == 0:
@@ -433,8 +452,13 @@ def _refusal_text(tally: AddTally, wording: Wording) -> str:
     return wording.say("{n} of {all} files were not added:", n=len(tally.refused), all=tally.answered)
 
 
-def _refusal_details(tally: AddTally) -> tuple[str, ...]:
-    return tally.refused if tally.answered > 1 else ()
+def _refusal_details(tally: AddTally, wording: Wording) -> tuple[str, ...]:
+    if tally.answered <= 1:
+        return ()
+    more = len(tally.refused) - _SHOWN_REFUSALS
+    if more <= 0:
+        return tally.refused
+    return (*tally.refused[:_SHOWN_REFUSALS], wording.count(more, "… and {n} more", "… and {n} more"))
 
 
 TROUBLE_KEY = "trouble"

@@ -129,6 +129,13 @@ def apply_theme(app: QApplication, tokens: Tokens) -> None:
     app.setStyleSheet(_style_sheet(tokens))
 
 
+def dress(window: QWidget, tokens: Tokens) -> None:
+    """Give one window an appearance of its own, whatever the system's is: films are watched in the dark."""
+    window.setPalette(_palette(tokens))
+    window.setStyleSheet(_style_sheet(tokens))
+    window.setAutoFillBackground(True)
+
+
 def follow_system(app: QApplication) -> None:
     """Apply the system's appearance now and whenever it changes."""
 
@@ -183,6 +190,7 @@ def _style_sheet(t: Tokens) -> str:
     return f"""
     QMainWindow, QDialog {{ background: {t.window}; }}
     QToolTip {{ background: {t.card}; color: {t.text}; border: 1px solid {t.border}; padding: 4px 6px; }}
+    #preview {{ background: {t.card}; border: 1px solid {t.border}; border-radius: 6px; }}
     #sidebar {{ background: {t.sidebar}; border: none; border-right: 1px solid {t.border}; }}
     #muted {{ color: {t.muted}; }}
     QListView {{ background: {t.window}; border: none; outline: 0; }}

@@ -1,0 +1,196 @@
+"""The parts around the lists: sidebar, header, pages for where nothing is, and the veil while something is dragged."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from app.ui.icons import icon, paint_icon
+from app.ui.notices import plain_label
+from app.ui.theme import RADIUS, SPACE, scaled_font, tokens_of
+
+
+class Section(IntEnum):
+    """The pages, in the order of the sidebar."""
+
+    LIBRARY = 0
+    QUEUE = 1
+    TRASH = 2
+
+
+class SectionButton(QPushButton):
+    """One entry of the sidebar, with a number where there is something to count."""
+
+    def __init__(self, text: str, sign: str, parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self._sign = sign
+        self._label = text
+        self.setObjectName("section")
+        self.setCheckable(True)
+        self.setIconSize(QSize(20, 20))
+        self._badge = QLabel()
+        self._badge.setObjectName("badge")
+        self._badge.hide()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, SPACE, 0)
+        row.addStretch(1)
+        row.addWidget(self._badge)
+        self._draw()
+
+    def count(self, number: int, *, is_alarm: bool, spoken: str) -> None:
+        """Show ``number``; ``spoken`` is what a screen reader says."""
+        self._badge.setText(str(number))
+        self._badge.setVisible(number > 0)
+        if self._badge.property("alarm") != is_alarm:
+            self._badge.setProperty("alarm", is_alarm)
+            self._badge.style().polish(self._badge)
+        self.setAccessibleName(f"{self._label}, {spoken}" if number else self._label)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.PaletteChange, QEvent.Type.ApplicationPaletteChange}:
+            self._draw()
+
+    def _draw(self) -> None:
+        self.setIcon(icon(self._sign, QColor(tokens_of(self).text)))
+
+
+class Sidebar(QWidget):
+    """Where to go."""
+
+    chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("sidebar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        name = QLabel("Hearthreel")
+        name.setFont(scaled_font(self.font(), 1.35, weight=QFont.Weight.Bold))
+        name.setContentsMargins(10, 0, 0, 2 * SPACE)
+        self.buttons = {
+            Section.LIBRARY: SectionButton(self.tr("Library"), "library"),
+            Section.QUEUE: SectionButton(self.tr("Queue"), "queue"),
+            Section.TRASH: SectionButton(self.tr("Trash"), "trash"),
+        }
+        self._group = QButtonGroup(self)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 20, 12, 16)
+        column.setSpacing(SPACE // 2)
+        column.addWidget(name)
+        for section, button in self.buttons.items():
+            self._group.addButton(button, section)
+            column.addWidget(button)
+        column.addStretch(1)
+        self._group.idClicked.connect(self.chosen)
+        self.setFixedWidth(max(190, self.fontMetrics().averageCharWidth() * 27))
+
+    def show_chosen(self, section: Section) -> None:
+        """Mark ``section``."""
+        self.buttons[section].setChecked(True)
+
+
+class EmptyPage(QWidget):
+    """What to do where nothing is yet."""
+
+    def __init__(self, sign: str, heading: str, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._sign = sign
+        self._space = QWidget()
+        self._space.setFixedHeight(72)
+        title = plain_label(heading)
+        title.setFont(scaled_font(self.font(), 1.5, weight=QFont.Weight.DemiBold))
+        title.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        body = plain_label(text, is_muted=True)
+        body.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        body.setMaximumWidth(460)
+        self.buttons = QHBoxLayout()
+        self.buttons.setSpacing(SPACE)
+        column = QVBoxLayout(self)
+        column.setSpacing(SPACE)
+        column.addStretch(2)
+        column.addWidget(self._space)
+        column.addWidget(title)
+        column.addWidget(body, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addSpacing(SPACE)
+        column.addLayout(self.buttons)
+        column.addStretch(3)
+
+    def add_buttons(self, *buttons: QPushButton) -> None:
+        """Put ``buttons`` below the text."""
+        self.buttons.addStretch(1)
+        for button in buttons:
+            self.buttons.addWidget(button)
+        self.buttons.addStretch(1)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        del event
+        painter = QPainter(self)
+        place = QRectF(0, 0, 56, 56)
+        place.moveCenter(QRectF(self._space.geometry()).center())
+        paint_icon(painter, self._sign, place, QColor(tokens_of(self).accent_text))
+
+
+class DropVeil(QWidget):
+    """Lies over the window while something is dragged over it."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        del event
+        tokens = tokens_of(self)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        ground = QColor(tokens.window)
+        ground.setAlphaF(0.92)
+        painter.fillRect(self.rect(), ground)
+        frame = QRectF(self.rect()).adjusted(3 * SPACE, 3 * SPACE, -3 * SPACE, -3 * SPACE)
+        painter.setPen(QPen(QColor(tokens.accent_text), 2, Qt.PenStyle.DashLine))
+        painter.drawRoundedRect(frame, 2 * RADIUS, 2 * RADIUS)
+        sign = QRectF(0, 0, 64, 64)
+        sign.moveCenter(frame.center())
+        sign.translate(0, -28)
+        paint_icon(painter, "drop", sign, QColor(tokens.accent_text))
+        painter.setPen(QColor(tokens.text))
+        painter.setFont(scaled_font(self.font(), 1.5, weight=QFont.Weight.DemiBold))
+        words = QRectF(frame.left(), sign.bottom() + SPACE, frame.width(), 48)
+        painter.drawText(words, int(Qt.AlignmentFlag.AlignCenter), self.tr("Drop films or folders to add them"))
+
+
+class Header(QWidget):
+    """Name of the section, and what can be done in it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title = QLabel()
+        self.title.setFont(scaled_font(self.font(), 1.7, weight=QFont.Weight.DemiBold))
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(self.tr("Search titles"))
+        self.search.setAccessibleName(self.tr("Search titles"))
+        self.search.setClearButtonEnabled(True)
+        self.search.setFixedWidth(220)
+        self.clear = QPushButton(self.tr("Clear finished"))
+        self.clear.setToolTip(self.tr("Take finished jobs off the list; their films stay in the library"))
+        self.empty = QPushButton(self.tr("Empty Trash…"))
+        self.add = QPushButton(self.tr("Add films…"))
+        self.add.setObjectName("main")
+        self.add.setToolTip(self.tr("Choose video files to add; you can also drop files and folders on the window"))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACE)
+        row.addWidget(self.title)
+        row.addStretch(1)
+        for widget in (self.search, self.clear, self.empty, self.add):
+            row.addWidget(widget)
+
+    def show_section(self, section: Section, title: str) -> None:
+        """Show what belongs to ``section``."""
+        self.title.setText(title)
+        self.search.setVisible(section == Section.LIBRARY)
+        self.clear.setVisible(section == Section.QUEUE)
+        self.empty.setVisible(section == Section.TRASH)

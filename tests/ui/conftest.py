@@ -1,0 +1,99 @@
+"""Fixtures of the window's tests: no screen, an engine in memory on a thread of its own, and no stray Qt warning."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QtMsgType
+from pytestqt.qtbot import QtBot
+
+from app.ui.bridge import EngineBridge
+from app.ui.controller import Controller
+from app.ui.main_window import MainWindow
+from app.ui.wording import Wording
+from tests.ui.fake_engine import FakeEngine
+
+MakeWindow = Callable[..., MainWindow]
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop that runs on another thread, as the engine's does."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="engine")
+    thread.start()
+    yield loop
+
+    async def end() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await loop.shutdown_asyncgens()
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(5)
+    loop.close()
+
+
+@pytest.fixture
+def engine(loop: asyncio.AbstractEventLoop) -> FakeEngine:
+    """An engine in memory."""
+    return FakeEngine(loop)
+
+
+@pytest.fixture
+def bridge(qtbot: QtBot, engine: FakeEngine, loop: asyncio.AbstractEventLoop) -> Iterator[EngineBridge]:
+    """A started bridge to ``engine``."""
+    del qtbot
+    bridge = EngineBridge(engine, loop, first_pause_s=0.01)
+    bridge.start()
+    yield bridge
+    bridge.close(wait_s=2)
+
+
+@pytest.fixture
+def controller(bridge: EngineBridge) -> Iterator[Controller]:
+    """A controller on ``bridge`` that walks folders flatly."""
+    controller = Controller(bridge, Wording(), expand_paths=list_folder)
+    yield controller
+    controller.close()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, controller: Controller) -> MainWindow:
+    """The main window, shown and loaded."""
+    window = MainWindow(controller)
+    qtbot.addWidget(window)
+    window.show()
+    qtbot.waitUntil(lambda: controller.is_loaded)
+    return window
+
+
+@pytest.fixture(autouse=True)
+def _no_qt_warnings(qtlog: object) -> Iterator[None]:
+    """Fail a test during which Qt warned of something."""
+    yield
+    records = getattr(qtlog, "records", [])
+    bad = [record.message for record in records if record.type not in {QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg}]
+    assert not bad
+
+
+def list_folder(paths: object) -> Iterator[bytes]:
+    """Yield files as they are and what lies directly in folders, sorted."""
+    assert isinstance(paths, list)
+    for path in paths:
+        here = Path(os.fsdecode(path))
+        if here.is_dir():
+            yield from (os.fsencode(one) for one in sorted(here.iterdir()))
+        else:
+            yield path

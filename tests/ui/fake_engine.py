@@ -1,0 +1,254 @@
+"""An engine in memory: a small true implementation of ``EngineApi`` whose jobs do what a test tells them to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from app.core.errors import ErrorCode, ErrorInfo, ExpectedError
+from app.core.ids import media_id_of, new_id
+from app.engine.api import (
+    AddPath,
+    AddResult,
+    Changed,
+    ChangeJob,
+    ClosePlayer,
+    Command,
+    EmptyTrash,
+    EngineStatus,
+    ExportFilm,
+    FilmSnapshot,
+    GetFilm,
+    GetJob,
+    GetPoster,
+    JobSnapshot,
+    ListLibrary,
+    ListTrash,
+    OpenPlayer,
+    PlayerSnapshot,
+    Progress,
+    RemoveFilm,
+    RestoreFilm,
+    SeekPlayer,
+)
+
+R = TypeVar("R")
+
+ACTIONS = {
+    "queued": ("pause", "cancel", "remove"),
+    "processing": ("pause", "cancel", "remove"),
+    "paused": ("resume", "cancel", "remove"),
+    "done": ("remove",),
+    "error": ("retry", "remove"),
+    "cancelled": ("retry", "remove"),
+}
+_AFTER = {"pause": "paused", "resume": "queued", "cancel": "cancelled", "retry": "queued"}
+
+
+def make_job(title: str, state: str = "queued", **fields: Any) -> JobSnapshot:
+    """Return a job; ``fields`` replace what is usual."""
+    job_id = fields.pop("id", new_id())
+    usual: dict[str, Any] = {
+        "id": job_id,
+        "media_id": media_id_of(job_id),
+        "title": title,
+        "profile": "default",
+        "state": state,
+        "added_at_ms": 1_700_000_000_000,
+        "size_bytes": 1_240_000_000,
+        "actions": ACTIONS[state],
+    }
+    return JobSnapshot(**{**usual, **fields})
+
+
+def make_film(title: str, **fields: Any) -> FilmSnapshot:
+    """Return a film; ``fields`` replace what is usual."""
+    job_id = fields.pop("job_id", new_id())
+    usual: dict[str, Any] = {
+        "media_id": media_id_of(job_id),
+        "job_id": job_id,
+        "title": title,
+        "state": "ready",
+        "duration_s": 5400.0,
+        "size_bytes": 1_240_000_000,
+        "added_at_ms": 1_700_000_000_000,
+    }
+    return FilmSnapshot(**{**usual, **fields})
+
+
+class FakeEngine:
+    """Everything happens in ``loop``; the methods for tests may be called from any thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.calls: list[Command[Any]] = []
+        self.jobs: dict[str, JobSnapshot] = {}
+        self.films: dict[str, FilmSnapshot] = {}
+        self.posters: dict[str, bytes] = {}
+        self.player: PlayerSnapshot | None = None
+        self.refusals: dict[type[Command[Any]], Callable[[Any], Exception | None]] = {}
+        self.status = EngineStatus(working=True, idle=False)
+        self.held: dict[type[Command[Any]], asyncio.Event] = {}
+        self.listeners: list[asyncio.Queue[Changed | None]] = []
+        self._loop = loop
+
+    # for tests
+
+    def put_jobs(self, *jobs: JobSnapshot) -> None:
+        """Add or change jobs and tell of them."""
+        self._loop.call_soon_threadsafe(self._put_jobs, jobs)
+
+    def put_films(self, *films: FilmSnapshot) -> None:
+        """Add or change films and tell of them."""
+        self._loop.call_soon_threadsafe(self._put_films, films)
+
+    def drop_job(self, job_id: str) -> None:
+        """Forget a job and tell of it."""
+        self._loop.call_soon_threadsafe(self._drop_job, job_id)
+
+    def set_status(self, status: EngineStatus) -> None:
+        """Become ``status`` and tell of it."""
+        self._loop.call_soon_threadsafe(self._set_status, status)
+
+    def break_events(self) -> None:
+        """End all event streams, as an engine of another process does when it ends."""
+        self._loop.call_soon_threadsafe(lambda: [queue.put_nowait(None) for queue in self.listeners])
+
+    def hold(self, kind: type[Command[Any]]) -> None:
+        """Let commands of ``kind`` wait until ``release``."""
+        self.held[kind] = asyncio.Event()
+
+    def release(self, kind: type[Command[Any]]) -> None:
+        """Let held commands of ``kind`` go on."""
+        event = self.held.pop(kind)
+        self._loop.call_soon_threadsafe(event.set)
+
+    def refuse(self, kind: type[Command[Any]], code: ErrorCode, message: str) -> None:
+        """Refuse all commands of ``kind``."""
+        self.refusals[kind] = lambda _command: ExpectedError(code, message)
+
+    def called(self, kind: type[Command[Any]]) -> list[Any]:
+        """Return the commands of ``kind`` so far."""
+        return [command for command in self.calls if isinstance(command, kind)]
+
+    # the engine's API
+
+    async def call(self, command: Command[R], *, progress: Progress | None = None) -> R:
+        self.calls.append(command)
+        if (event := self.held.get(type(command))) is not None:
+            await event.wait()
+        refusal = self.refusals.get(type(command), lambda _command: None)(command)
+        if refusal is not None:
+            raise refusal
+        return cast("R", self._answer(command, progress))
+
+    async def events(self) -> AsyncIterator[Changed]:
+        queue: asyncio.Queue[Changed | None] = asyncio.Queue()
+        self.listeners.append(queue)
+        try:
+            yield Changed(jobs=tuple(self.jobs.values()), library=True, status=self.status)
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self.listeners.remove(queue)
+
+    def _answer(self, command: Command[Any], progress: Progress | None) -> object:  # noqa: C901, PLR0911, PLR0912
+        match command:
+            case AddPath(path=path):
+                return self._add(path)
+            case ChangeJob(job_id=job_id, action=action):
+                return self._change(job_id, action)
+            case GetJob(job_id=job_id):
+                return self.jobs[job_id]
+            case ListLibrary():
+                return tuple(film for film in self.films.values() if film.state != "trashed")
+            case ListTrash():
+                return tuple(film for film in self.films.values() if film.state == "trashed")
+            case GetFilm(media_id=media_id):
+                return self.films[media_id]
+            case GetPoster(media_id=media_id):
+                return self.posters.get(media_id)
+            case RemoveFilm(media_id=media_id, now=now):
+                return self._remove(media_id, now=now)
+            case RestoreFilm(media_id=media_id):
+                return self._set_film(media_id, state="ready", trashed_at_ms=None)
+            case EmptyTrash():
+                return self._empty()
+            case OpenPlayer():
+                if self.player is None:
+                    raise ExpectedError(ErrorCode.NOT_DONE, "The film cannot be played yet; wait for its first part.")
+                return self.player
+            case SeekPlayer() | ClosePlayer():
+                return None
+            case ExportFilm(media_id=media_id):
+                if progress is not None:
+                    progress(0.5, "writing")
+                return self.films[media_id].size_bytes
+            case _:
+                raise NotImplementedError(type(command).__name__)
+
+    def _add(self, path: bytes) -> AddResult:
+        shown = path.decode("utf-8", "replace")
+        name = shown.rpartition("/")[2]
+        if not name.endswith((".mp4", ".mkv")):
+            error = ErrorInfo(code=str(ErrorCode.NOT_A_VIDEO), message=f"“{name}” is not a video file.")
+            return AddResult(path=shown, job_id=None, media_id=None, state="refused", error=error)
+        known = next((job for job in self.jobs.values() if job.source == shown), None)
+        job = known or make_job(name.rpartition(".")[0], source=shown)
+        self._put_jobs((job,))
+        return AddResult(
+            path=shown, job_id=job.id, media_id=job.media_id, state=job.state, already=known is not None
+        )
+
+    def _change(self, job_id: str, action: str) -> JobSnapshot:
+        job = self.jobs[job_id]
+        if action not in job.actions:
+            raise ExpectedError(ErrorCode.ALREADY_DONE, f"“{job.title}” is done already; nothing was changed.")
+        if action == "remove":
+            self._drop_job(job_id)
+            return job
+        state = _AFTER[action]
+        changed = msgspec.structs.replace(job, state=state, actions=ACTIONS[state], error=None)
+        self._put_jobs((changed,))
+        return changed
+
+    def _remove(self, media_id: str, *, now: bool) -> FilmSnapshot:
+        if now:
+            film = self.films.pop(media_id)
+            self._tell(Changed(library=True))
+            return film
+        return self._set_film(media_id, state="trashed", trashed_at_ms=1_700_000_000_000)
+
+    def _set_film(self, media_id: str, **fields: Any) -> FilmSnapshot:
+        film = msgspec.structs.replace(self.films[media_id], **fields)
+        self._put_films((film,))
+        return film
+
+    def _empty(self) -> int:
+        gone = [film.media_id for film in self.films.values() if film.state == "trashed"]
+        for media_id in gone:
+            del self.films[media_id]
+        self._tell(Changed(library=True))
+        return len(gone)
+
+    def _put_jobs(self, jobs: tuple[JobSnapshot, ...]) -> None:
+        self.jobs.update({job.id: job for job in jobs})
+        self._tell(Changed(jobs=jobs))
+
+    def _put_films(self, films: tuple[FilmSnapshot, ...]) -> None:
+        self.films.update({film.media_id: film for film in films})
+        self._tell(Changed(library=True))
+
+    def _drop_job(self, job_id: str) -> None:
+        self.jobs.pop(job_id, None)
+        self._tell(Changed(gone=(job_id,)))
+
+    def _set_status(self, status: EngineStatus) -> None:
+        self.status = status
+        self._tell(Changed(status=status))
+
+    def _tell(self, event: Changed) -> None:
+        for queue in self.listeners:
+            queue.put_nowait(event)
