@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -113,6 +113,18 @@ def test_no_grace_removes_what_nothing_reaches_now(vault: Vault, clock: ManualCl
     gone = vault.write_bytes(b"just written")
     assert vault.collect([], now_ms=clock.wall_ms(), grace_ms=0).shards == 1
     assert not is_here(vault, gone)
+
+
+def test_what_is_written_after_the_collection_began_stays_even_without_grace(vault: Vault, clock: ManualClock) -> None:
+    before = vault.write_bytes(b"before")
+    made: list[str] = []
+
+    def live() -> Iterator[str]:  # asked for once the collection has begun
+        made.append(vault.write_bytes(b"meanwhile"))
+        yield from ()
+
+    assert vault.collect(live(), now_ms=clock.wall_ms(), grace_ms=0).shards == 1
+    assert [is_here(vault, one) for one in (before, *made)] == [False, True]
 
 
 @pytest.mark.parametrize("root", ["nonsense", "hr2.AAAA"])
