@@ -3,6 +3,7 @@
 ::
 
     DATA/hearthreel.db     jobs, tasks, media, vault index, settings (SQLite, WAL)
+    DATA/settings.json     what `hearthreel config` shows and changes
     DATA/device.json       this device's name and id
     DATA/keys/             secrets of the space, files of mode 0600
     DATA/vault/ab/abcd…    shards
@@ -44,6 +45,11 @@ class DataDir:
     def device(self) -> Path:
         """Name and id of this device."""
         return self.root / "device.json"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of this installation."""
+        return self.root / "settings.json"
 
     @property
     def keys(self) -> Path:
