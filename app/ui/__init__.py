@@ -24,3 +24,7 @@ Invariants, each with a test that bears its name:
 * U4 a refusal must be shown in words and must not stop what comes after it;
 * U5 an event must change only the rows that differ, so that selection, focus and scrolling stay where they are.
 """
+
+from app.ui.refcounts import pin_singletons
+
+pin_singletons()

@@ -18,6 +18,7 @@ class DetailsDialog(QDialog):
     def __init__(self, heading: str, details: Sequence[Detail], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setObjectName("details")
         self.setWindowTitle(self.tr("Details"))
         title = plain_label(heading)
         title.setFont(scaled_font(self.font(), 1.4))

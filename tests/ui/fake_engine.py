@@ -198,9 +198,7 @@ class FakeEngine:
         known = next((job for job in self.jobs.values() if job.source == shown), None)
         job = known or make_job(name.rpartition(".")[0], source=shown)
         self._put_jobs((job,))
-        return AddResult(
-            path=shown, job_id=job.id, media_id=job.media_id, state=job.state, already=known is not None
-        )
+        return AddResult(path=shown, job_id=job.id, media_id=job.media_id, state=job.state, already=known is not None)
 
     def _change(self, job_id: str, action: str) -> JobSnapshot:
         job = self.jobs[job_id]
