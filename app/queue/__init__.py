@@ -58,7 +58,7 @@ Invariants; tests bear their names (Q1, Q8 and Q9 are about several devices, Q4 
 
 Modules: ``rows`` (the values and their encoding), ``merge`` (two replicas of a row), ``targets`` (names of tasks and
 what needs what), ``machine`` (derived states), ``leases`` and ``intent`` (the moves, pure), ``schedule`` (what next),
-``store`` (the seam), ``row_store`` (the moves made durable) over ``memory_store`` or ``sqlite_store``.
+``store`` (the seam), ``row_store`` (the moves made durable) over a ``row_table``: ``memory_store`` or ``sqlite_store``.
 
 A row is stored as one canonical JSON document; the columns beside it are derived from rows, exist for searching, and
 are never read back as truth. Rejected: one last-writer record for the intent (loses a Retry), tombstones that expire

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -124,6 +125,7 @@ def format_target(target: Target) -> str:
     return text
 
 
+@lru_cache(maxsize=8192)
 def find_target(text: str) -> Target | None:
     """Return the target taken apart, or None when this version does not know such a task."""
     for pattern in _PATTERNS:
