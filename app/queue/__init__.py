@@ -60,7 +60,7 @@ Modules: ``rows`` (the values and their encoding), ``merge`` (two replicas of a 
 what needs what), ``machine`` (derived states), ``leases`` and ``intent`` (the moves, pure), ``schedule`` (what next),
 ``store`` (the seam), ``row_store`` (the moves made durable) over a ``row_table``: ``memory_store`` or ``sqlite_store``.
 
-A row is stored as one canonical JSON document; the columns beside it are derived from rows, exist for searching, and
-are never read back as truth. Rejected: one last-writer record for the intent (loses a Retry), tombstones that expire
+A row is stored as one canonical JSON document. The columns beside it are facts for searching, computed again from the
+rows in the same transaction as each change, so that they can be rebuilt at any time. Rejected: one last-writer record for the intent (loses a Retry), tombstones that expire
 (bring deleted jobs back), stored states (drift from the rows they repeat).
 """
