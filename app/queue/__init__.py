@@ -61,6 +61,8 @@ what needs what), ``machine`` (derived states), ``leases`` and ``intent`` (the m
 ``store`` (the seam), ``row_store`` (the moves made durable) over a ``row_table``: ``memory_store`` or ``sqlite_store``.
 
 A row is stored as one canonical JSON document. The columns beside it are facts for searching, computed again from the
-rows in the same transaction as each change, so that they can be rebuilt at any time. Rejected: one last-writer record for the intent (loses a Retry), tombstones that expire
-(bring deleted jobs back), stored states (drift from the rows they repeat).
+rows in the same transaction as each change, so that they can be rebuilt at any time.
+
+Rejected: one last-writer record for the intent (loses a Retry), tombstones that expire (bring deleted jobs back),
+stored states (drift from the rows they repeat).
 """
