@@ -11,10 +11,10 @@ Life of a request for a piece (an init section or a segment)::
     request ──► made? ──yes──► answered with its length; ranges work
                   │no
                   ├─ job paused ──────────► 503 at once
-                  ├─ a seek left it behind ► closed at once
+                  ├─ a seek left it behind ► 503 at once
                   └─► headers, then a free box a second ──made──► the piece, end
                                    │
-                                   └─ limit, seek, pause, failure ──► closed without an end
+                                   └─ seek, pause, failure, a browser's limit ──► closed without an end
 
 Invariants, each with a test of that name:
 

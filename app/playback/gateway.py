@@ -7,6 +7,7 @@ A web page that points a name of its own at 127.0.0.1 (DNS rebinding) is shut ou
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import secrets
 
@@ -37,7 +38,6 @@ from app.playback.answers import (
     answer_head_of_missing,
     answer_later,
     answer_playlist,
-    close_abruptly,
     refuse,
 )
 from app.playback.playlists import format_auto_master, format_auto_media, format_master, format_media
@@ -58,7 +58,12 @@ class GatewayTimings(msgspec.Struct, frozen=True, kw_only=True):
     beat_s: float = 1.0
     """Between two free boxes."""
     limit_s: float = 60.0
-    """After which a wait is closed so that the client asks again."""
+    """After which a browser's wait is closed so that it asks again.
+
+    Players in a page give a whole request up after a while (hls.js after 120 s) and ask again when it is cut. Players
+    built on FFmpeg (QMediaPlayer, mpv, ffmpeg) have no such limit, and a cut makes them go on with the *next* segment:
+    they wait as long as they like.
+    """
 
 
 class PlayerAddresses(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +174,7 @@ class Gateway:
     ) -> web.StreamResponse:
         _check_piece(layout, piece)
         content_type = AUDIO_TYPE if any(one.name == piece.name for one in layout.plan.audio) else VIDEO_TYPE
-        is_left_behind = session.is_left_behind(piece.number, now=asyncio.get_running_loop().time())
+        is_left_behind = session.is_left_behind(piece.name, piece.number, now=asyncio.get_running_loop().time())
         if await self._is_made(session, layout, piece):
             return answer_bytes(request, await self._fetch(session, layout, piece), content_type)
         if await self._source.is_paused(session.media_id):
@@ -177,8 +182,7 @@ class Gateway:
         if request.method == "HEAD":
             return await answer_head_of_missing(request, content_type)
         if is_left_behind:
-            close_abruptly(request)
-            return web.Response(status=503)
+            raise ExpectedError(ErrorCode.NOT_DONE, "The player went elsewhere; this segment is not waited for.")
         fetch = asyncio.ensure_future(self._fetch(session, layout, piece))
         session.begin_wait(fetch, piece.number)
         return await self._answer_when_made(request, session, fetch, content_type)
@@ -187,7 +191,7 @@ class Gateway:
         self, request: web.BaseRequest, session: PlayerSession, fetch: asyncio.Future[bytes], content_type: str
     ) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
-        ends_at = loop.time() + self._timings.limit_s
+        ends_at = loop.time() + (self._timings.limit_s if is_browser(request) else math.inf)
 
         async def goes_on() -> bool:
             return loop.time() < ends_at and not await self._source.is_paused(session.media_id)
@@ -263,6 +267,11 @@ class Gateway:
 def is_loopback_host(host: str) -> bool:
     """Whether a Host header names this machine, with or without a port."""
     return _LOOPBACK_HOST.fullmatch(host) is not None
+
+
+def is_browser(request: web.BaseRequest) -> bool:
+    """Whether a page's player asks; all browsers begin with this word for historical reasons, and nothing else does."""
+    return request.headers.get("User-Agent", "").startswith("Mozilla/")
 
 
 def _refusal(request: web.BaseRequest) -> web.Response | None:

@@ -23,6 +23,8 @@ class PlayerSession:
         self._waits: dict[asyncio.Future[bytes], int] = {}
         self._seek_target = INIT_NUMBER
         self._seek_ends_at = 0.0
+        self._arrived: set[str] = set()
+        """Renditions and tracks that were asked for the segment of the last seek."""
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -43,19 +45,21 @@ class PlayerSession:
         """Close all waits but those for segment ``target`` and for init sections."""
         self._seek_target = target
         self._seek_ends_at = now + SEEK_WINDOW_S
+        self._arrived.clear()
         for fetch, number in tuple(self._waits.items()):
             if number not in {target, INIT_NUMBER}:
                 fetch.cancel()
 
-    def is_left_behind(self, number: int, *, now: float) -> bool:
-        """Whether a request for the missing segment ``number`` belongs to the place a seek just left.
+    def is_left_behind(self, name: str, number: int, *, now: float) -> bool:
+        """Whether a request for the segment ``number``, if it is missing, belongs to the place a seek just left.
 
-        A demuxer whose wait was closed asks for the next segment before it looks at the seek, and would hang in that
-        wait instead. The first request for the target ends the seek.
+        FFmpeg, when its wait is closed, asks for the next segment before it looks at the seek, and would hang in that
+        wait instead (QMediaPlayer was seen to, for good). For each rendition and track the
+        first request for the target ends the seek.
         """
         if number == self._seek_target:
-            self._seek_ends_at = now
-        return number != INIT_NUMBER and now < self._seek_ends_at
+            self._arrived.add(name)
+        return number != INIT_NUMBER and name not in self._arrived and now < self._seek_ends_at
 
     def end(self) -> None:
         """Close all waits."""

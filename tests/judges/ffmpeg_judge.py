@@ -73,7 +73,7 @@ def play_after_seek(url: str, *, seek_s: float, variant: int = 0) -> FfmpegRepor
     This is the FFmpeg inside PyAV: the command of version 5.1 reads garbage after a seek in fragmented MP4, in its
     own output too.
     """
-    with av.open(url) as container:
+    with av.open(url, "r") as container:
         picture, sound = container.streams.video[variant], container.streams.audio[0]
         for _ in zip(range(_WARM_UP_FRAMES), container.decode(picture), strict=False):
             pass
@@ -83,7 +83,7 @@ def play_after_seek(url: str, *, seek_s: float, variant: int = 0) -> FfmpegRepor
 
 
 def _read_nut(data: bytes) -> tuple[tuple[FrameSeen, ...], tuple[float, ...]]:
-    with av.open(io.BytesIO(data), format="nut") as container:
+    with av.open(io.BytesIO(data), "r", format="nut") as container:
         return _read_frames(container, container.streams.video[0], container.streams.audio[0])
 
 
@@ -93,12 +93,11 @@ def _read_frames(
     frames: list[FrameSeen] = []
     line = SoundLine(rate=RATE)
     for frame in container.decode(picture, sound):
-        time_s = float(frame.time or 0.0)
         if isinstance(frame, av.VideoFrame):
             gray = frame.to_ndarray(format="gray").astype(np.uint8)
-            frames.append(FrameSeen(number=read_frame_number(gray), time_s=time_s))
+            frames.append(FrameSeen(number=read_frame_number(gray), time_s=float(frame.time or 0.0)))
         elif isinstance(frame, av.AudioFrame):
-            line.put(time_s, _mono(frame))
+            line.put(float(frame.time or 0.0), _mono(frame))
     return tuple(frames), tuple(line.beeps())
 
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,15 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="look"
     at_s: tuple[float, ...]
 
 
-Step = Play | Seek | SwitchLevel | Look
+class Fill(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="fill"):
+    """Look at those frames from ``first`` to before ``end`` that the browser did not tell of while it played."""
+
+    first: int = 0
+    end: int
+    fps: int
+
+
+Step = Play | Seek | SwitchLevel | Look | Fill
 
 
 class PlayerFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +102,11 @@ class HlsJsReport(msgspec.Struct, frozen=True, kw_only=True):
     """Width of each picture in ``frames``."""
     missed: int
     """Frames that were shown without telling, or dropped because they were late."""
+
+    @property
+    def serious_faults(self) -> tuple[PlayerFault, ...]:
+        """All faults but a short stall, which a busy machine gives too."""
+        return tuple(one for one in self.faults if one.fatal or one.details != "bufferStalledError")
 
 
 class _RawFrame(msgspec.Struct):
@@ -182,7 +195,8 @@ async def _browser(address: str) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -48,6 +48,33 @@ class SoundLine:
 def numbers_of(frames: Iterable[FrameSeen]) -> list[int | None]:
     """Return the numbers of ``frames`` in the order they were shown."""
     return [one.number for one in frames]
+
+
+def check_every_frame_once(frames: Sequence[FrameSeen], *, first: int = 0, end: int, fps: int) -> None:
+    """Raise AssertionError unless ``frames`` are first, first+1, … end-1, each at its own time."""
+    check_frames_in_order(frames, fps=fps)
+    missing = sorted(set(range(first, end)) - set(numbers_of(frames)))
+    if missing or len(frames) != end - first:
+        raise AssertionError(f"wanted frames {first} to {end - 1}, got {len(frames)}; missing: {missing}")
+
+
+def check_frames_in_order(frames: Sequence[FrameSeen], *, fps: int) -> None:
+    """Raise AssertionError unless all ``frames`` can be read, rise, and are at their own times."""
+    for before, frame in zip((None, *frames), frames, strict=False):
+        if frame.number is None:
+            raise AssertionError(f"the picture at {frame.time_s:.3f} s cannot be read; before it was {before}")
+        if before is not None and before.number is not None and frame.number <= before.number:
+            raise AssertionError(f"frame {frame.number} came after frame {before.number}")
+        if abs(frame.time_s - frame.number / fps) > 0.002:
+            raise AssertionError(f"frame {frame.number} was at {frame.time_s:.4f} s, not {frame.number / fps:.4f} s")
+
+
+def check_beeps(beeps: Sequence[float], *, seconds: Iterable[int], tolerance_s: float = 0.02) -> None:
+    """Raise AssertionError unless beeps begin at these full seconds, and only there."""
+    wanted = list(seconds)
+    late = [one for one, second in zip(beeps, wanted, strict=False) if abs(one - second) > tolerance_s]
+    if late or len(beeps) != len(wanted):
+        raise AssertionError(f"wanted beeps at {wanted}, heard {[round(one, 4) for one in beeps]}")
 
 
 def require_judge(reason: str | None) -> None:

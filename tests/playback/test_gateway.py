@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -27,6 +28,7 @@ class Viewer:
         self.token = token
         self.root = f"http://127.0.0.1:{gateway.port}/{token}/"
         self.pieces = self.root + layout.plan_hash + "/"
+        self.agent = "test"
 
     async def get(self, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
         async with self.client.get(self.root + path, headers=headers) as answer:
@@ -34,7 +36,7 @@ class Viewer:
 
     async def begin(self, piece: str) -> aiohttp.ClientResponse:
         """Ask for a piece and return when its headers came."""
-        return await self.client.get(self.pieces + piece)
+        return await self.client.get(self.pieces + piece, headers={"User-Agent": self.agent})
 
 
 @pytest.fixture
@@ -176,19 +178,33 @@ def test_a_free_box_is_a_well_formed_box() -> None:
     assert b"\0\0\0\x10free" + bytes(8) == FREE_BOX
 
 
-async def test_past_the_limit_the_connection_is_cut_and_the_client_may_ask_again(
-    source: MemoryFilmSource, client: aiohttp.ClientSession, layout: FilmLayout
-) -> None:
+@pytest.fixture
+async def hasty(source: MemoryFilmSource, client: aiohttp.ClientSession, layout: FilmLayout) -> AsyncIterator[Viewer]:
+    """Return a viewer whose gateway soon loses patience with browsers."""
     gateway = Gateway(source, timings=GatewayTimings(beat_s=0.01, limit_s=0.05))
     await gateway.start()
-    viewer = Viewer(gateway, client, layout, (await gateway.open_session(MEDIA)).token)
-    async with await viewer.begin("720/2.m4s") as answer:
+    yield Viewer(gateway, client, layout, (await gateway.open_session(MEDIA)).token)
+    await gateway.close()
+
+
+async def test_past_the_limit_a_browser_is_cut_off_and_may_ask_again(hasty: Viewer, source: MemoryFilmSource) -> None:
+    hasty.agent = "Mozilla/5.0 (X11; Linux x86_64)"
+    async with await hasty.begin("720/2.m4s") as answer:
         with pytest.raises(aiohttp.ClientPayloadError):
             await answer.read()
-    async with await viewer.begin("720/2.m4s") as answer:
+    async with await hasty.begin("720/2.m4s") as answer:
         await source.put(MEDIA, "720", 2, BODY)
         assert without_free_boxes(await answer.read()) == BODY
-    await gateway.close()
+
+
+async def test_a_player_that_would_skip_the_segment_waits_without_a_limit(
+    hasty: Viewer, source: MemoryFilmSource
+) -> None:
+    hasty.agent = "Lavf/61.7.100"
+    async with await hasty.begin("720/2.m4s") as answer:
+        assert await answer.content.readexactly(16 * 10) == FREE_BOX * 10
+        await source.put(MEDIA, "720", 2, BODY)
+        assert without_free_boxes(await answer.read()) == BODY
 
 
 async def test_a_wait_ends_with_the_piece_or_without_an_end(viewer: Viewer, source: MemoryFilmSource) -> None:
@@ -256,12 +272,15 @@ async def test_a_seek_leaves_other_players_alone(viewer: Viewer, source: MemoryF
         assert without_free_boxes(await answer.read()) == BODY
 
 
-async def test_until_the_target_is_asked_for_a_seek_closes_leftovers_at_once(
+async def test_until_the_target_is_asked_for_a_seek_refuses_leftovers_at_once(
     viewer: Viewer, source: MemoryFilmSource
 ) -> None:
     await viewer.gateway.seek(viewer.token, 15_000)
-    with pytest.raises(aiohttp.ClientError):
-        await viewer.begin("720/1.m4s")
+    async with await viewer.begin("720/1.m4s") as leftover:
+        assert leftover.status == 503
+    assert source.wanted == []
+    async with await viewer.begin("720/3.m4s") as target, await viewer.begin("a0/2.m4s") as leftover:
+        assert (target.status, leftover.status) == (200, 503)
     async with await viewer.begin("720/3.m4s") as target, await viewer.begin("720/2.m4s") as next_one:
         assert {target.status, next_one.status} == {200}
         await source.put(MEDIA, "720", 2, BODY)
