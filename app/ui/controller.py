@@ -41,6 +41,8 @@ from app.ui.presenters import (
     changed_text,
     film_details,
     job_details,
+    loss_text,
+    present_job,
     present_status,
     present_tally,
 )
@@ -128,6 +130,7 @@ class Controller(QObject):
         self._library = LibraryBoard(wording)
         self._trash = LibraryBoard(wording)
         self._search = ""
+        self._with_finished = True
         self._note_actions: dict[str, Callable[[], None]] = {}
         self._ask_library = _Refresher(bridge, ListLibrary(), self._library_came, self._say_refused, self)
         self._ask_trash = _Refresher(bridge, ListTrash(), self._trash_came, self._say_refused, self)
@@ -161,7 +164,15 @@ class Controller(QObject):
         self._show_library()
 
     def change_jobs(self, job_ids: Sequence[str], action: JobAction) -> None:
-        """Ask for ``action`` on each job; what is refused is told once all are answered."""
+        """Ask for ``action`` on each job; what is refused is told once all are answered.
+
+        A job that is done is its film: removing it puts the film in the Trash, where it can be had back.
+        """
+        if action == JobAction.REMOVE:
+            done = [job_id for job_id in job_ids if self._is_done(job_id)]
+            for job_id in done:
+                self.trash_film(self.queue.jobs[job_id].media_id)
+            job_ids = [job_id for job_id in job_ids if job_id not in done]
         failures: list[ErrorInfo] = []
         left = len(job_ids)
 
@@ -187,9 +198,19 @@ class Controller(QObject):
         for job_id in job_ids:
             self.bridge.send(ChangeJob(job_id=job_id, action=action.value), changed, refused)
 
-    def clear_finished(self) -> None:
-        """Take finished jobs off the list; their films stay."""
-        self.change_jobs(self.queue.finished_ids(), JobAction.REMOVE)
+    def _is_done(self, job_id: str) -> bool:
+        job = self.queue.jobs.get(job_id)
+        return job is not None and job.state == "done"
+
+    def hide_finished(self, hide: bool) -> None:  # noqa: FBT001 (a Qt slot)
+        """Show only what is still to be done, or all."""
+        self._with_finished = not hide
+        self._show_queue()
+
+    def loss_of(self, job_ids: Sequence[str], action: JobAction) -> str:
+        """Return the question to ask before ``action`` throws work away; empty when it does not."""
+        rows = [present_job(self.queue.jobs[job_id], self.wording) for job_id in job_ids if job_id in self.queue.jobs]
+        return loss_text(rows, action, self.wording)
 
     def show_job_details(self, job_id: str) -> None:
         """Have the details of a job shown."""
@@ -323,7 +344,7 @@ class Controller(QObject):
         self._ask_trash.refresh()
 
     def _show_queue(self) -> None:
-        self.queue_model.set_rows(self.queue.rows())
+        self.queue_model.set_rows(self.queue.rows(with_finished=self._with_finished))
         if self._library.follow(self.queue.jobs.values()):
             self._show_library()
         self.queue_changed.emit()

@@ -23,6 +23,7 @@ class DetailsDialog(QDialog):
         title = plain_label(heading)
         title.setFont(scaled_font(self.font(), 1.4))
         form = QFormLayout()
+        form.setContentsMargins(0, 0, 0, 0)
         form.setHorizontalSpacing(3 * SPACE)
         form.setVerticalSpacing(SPACE)
         for detail in details:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QByteArray, QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 _PATHS = {
     "library": "M4 5h7v6H4z M13 5h7v6h-7z M4 13h7v6H4z M13 13h7v6h-7z",
@@ -17,7 +17,7 @@ _PATHS = {
     "resume": "M8 5l11 7-11 7z",
     "retry": "M19 12a7 7 0 1 1-2.2-5.1 M17.5 3v4.2h-4.2",
     "cancel": "M6 6l12 12 M18 6L6 18",
-    "remove": "M5 12h14",
+    "remove": "M4 7h16 M9 7V4h6v3 M6 7l1 13h10l1-13 M10 11v5 M14 11v5",
     "close": "M7 7l10 10 M17 7L7 17",
     "volume": "M4 10v4h3l5 4V6l-5 4z M15.5 9.5a4 4 0 0 1 0 5 M18 7a8 8 0 0 1 0 10",
     "muted": "M4 10v4h3l5 4V6l-5 4z M16 10l5 5 M21 10l-5 5",
@@ -31,6 +31,7 @@ _PATHS = {
     "film": "M4 5h16v14H4z M8 5v14 M16 5v14 M4 9.7h4 M4 14.3h4 M16 9.7h4 M16 14.3h4",
 }
 _FILLED = frozenset({"play", "resume"})
+_APPEARANCE_EVENTS = frozenset({QEvent.Type.PaletteChange, QEvent.Type.ApplicationPaletteChange})
 _SIZES = (16, 20, 24, 32, 48, 64, 96)
 
 
@@ -63,6 +64,25 @@ def icon(name: str, colour: QColor) -> QIcon:
     return made
 
 
+class SignButton(QPushButton):
+    """A button with a sign and words, both in the colour of the appearance."""
+
+    def __init__(self, name: str, text: str, look: str, parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self._name = name
+        self.setObjectName(look)
+        self.setIconSize(QSize(18, 18))
+        self._draw()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in _APPEARANCE_EVENTS:
+            self._draw()
+
+    def _draw(self) -> None:
+        self.setIcon(icon(self._name, _text_colour(self)))
+
+
 class IconButton(QToolButton):
     """A button with a sign that follows the appearance; ``tip`` is also its accessible name."""
 
@@ -84,8 +104,12 @@ class IconButton(QToolButton):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() in {QEvent.Type.PaletteChange, QEvent.Type.ApplicationPaletteChange}:
+        if event.type() in _APPEARANCE_EVENTS:
             self._draw()
 
     def _draw(self) -> None:
-        self.setIcon(icon(self._name, self.palette().color(QPalette.ColorGroup.Active, QPalette.ColorRole.ButtonText)))
+        self.setIcon(icon(self._name, _text_colour(self)))
+
+
+def _text_colour(widget: QWidget) -> QColor:
+    return widget.palette().color(QPalette.ColorGroup.Active, QPalette.ColorRole.ButtonText)

@@ -67,6 +67,7 @@ class MainWindow(QMainWindow):
         self._build_menus()
         self._connect()
         self.show_section(Section.LIBRARY)
+        self.setFocus()
 
     # what it is made of
 
@@ -108,7 +109,7 @@ class MainWindow(QMainWindow):
             "drop",
             self.tr("Drop your films here"),
             self.tr(
-                "Hearthreel prepares them for smooth playback and keeps them encrypted. "
+                "Hearthreel prepares them for smooth playback and keeps them encrypted.\n"
                 "Your original files are never changed."
             ),
         )
@@ -161,8 +162,6 @@ class MainWindow(QMainWindow):
                 lambda action=action: self.queue.list.request(action),  # type: ignore[misc]
                 keys.get(action, ""),
             )
-        menu.addSeparator()
-        self._entry(menu, self.tr("Clear &finished"), self._controller.clear_finished, "")
 
     def _entry(
         self, menu: QMenu, text: str, act: Callable[[], object], keys: str | QKeySequence.StandardKey
@@ -187,12 +186,12 @@ class MainWindow(QMainWindow):
         self.notices.acted.connect(controller.act_on_notice)
         self.sidebar.chosen.connect(lambda section: self.show_section(Section(section)))
         self.header.add.clicked.connect(self.choose_files)
-        self.header.clear.clicked.connect(controller.clear_finished)
+        self.header.hide_finished.toggled.connect(controller.hide_finished)
         self.header.empty.clicked.connect(self._confirm_empty_trash)
         self.header.search.textChanged.connect(controller.search)
         self.library.wanted.connect(self._on_film_wish)
         self.trash.wanted.connect(self._on_film_wish)
-        self.queue.list.wanted.connect(controller.change_jobs)
+        self.queue.list.wanted.connect(self._on_job_wish)
         self.queue.list.play_wanted.connect(self.play)
         self.queue.list.details_wanted.connect(controller.show_job_details)
 
@@ -233,7 +232,6 @@ class MainWindow(QMainWindow):
         spoken = self._controller.wording.count(queue.unfinished, "{n} unfinished", "{n} unfinished")
         self.sidebar.buttons[Section.QUEUE].count(queue.unfinished, is_alarm=queue.failed > 0, spoken=spoken)
         self._summary.setText(queue.summary())
-        self.header.clear.setEnabled(bool(queue.finished_ids()))
         self._show_page()
 
     def _on_told(self, notice: Notice) -> None:
@@ -313,6 +311,14 @@ class MainWindow(QMainWindow):
 
     def _player_closed(self, media_id: str) -> None:
         self.players.pop(media_id, None)
+
+    def _on_job_wish(self, job_ids: tuple[str, ...], action: JobAction) -> None:
+        question = self._controller.loss_of(job_ids, action)
+        if question:
+            label = action_labels(self.queue)[action]
+            self._ask(question, label, lambda: self._controller.change_jobs(job_ids, action))
+        else:
+            self._controller.change_jobs(job_ids, action)
 
     def _on_film_wish(self, media_id: str, wish: FilmAction) -> None:
         controller = self._controller

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.ui.icons import IconButton
 from app.ui.presenters import Notice
-from app.ui.theme import RADIUS, SPACE, tokens_of
+from app.ui.theme import MIN_TARGET, RADIUS, SPACE, tokens_of
 
 _DETAIL_LINES = 6
 
@@ -47,6 +47,7 @@ class NoticeCard(QFrame):
         super().__init__()
         self._tone = notice.tone
         self._text = plain_label("")
+        self._text.setMinimumHeight(MIN_TARGET)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._progress = QProgressBar()
         self._progress.setTextVisible(False)
@@ -63,7 +64,7 @@ class NoticeCard(QFrame):
         top.addWidget(self._action, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(self._close, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
-        column.setContentsMargins(2 * SPACE, SPACE, SPACE, SPACE)
+        column.setContentsMargins(2 * SPACE, SPACE // 2, SPACE, SPACE // 2)
         column.setSpacing(SPACE // 2)
         column.addLayout(top)
         column.addWidget(self._progress)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from app.ui.icons import icon, paint_icon
+from app.ui.icons import SignButton, paint_icon
 from app.ui.notices import plain_label
 from app.ui.theme import RADIUS, SPACE, scaled_font, tokens_of
 
@@ -21,24 +21,22 @@ class Section(IntEnum):
     TRASH = 2
 
 
-class SectionButton(QPushButton):
+class SectionButton(SignButton):
     """One entry of the sidebar, with a number where there is something to count."""
 
-    def __init__(self, text: str, sign: str, parent: QWidget | None = None) -> None:
-        super().__init__(text, parent)
-        self._sign = sign
+    def __init__(self, name: str, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(name, text, "section", parent)
         self._label = text
-        self.setObjectName("section")
         self.setCheckable(True)
-        self.setIconSize(QSize(20, 20))
         self._badge = QLabel()
         self._badge.setObjectName("badge")
+        self._badge.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._badge.setFixedHeight(20)
         self._badge.hide()
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, SPACE, 0)
         row.addStretch(1)
-        row.addWidget(self._badge)
-        self._draw()
+        row.addWidget(self._badge, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def count(self, number: int, *, is_alarm: bool, spoken: str) -> None:
         """Show ``number``; ``spoken`` is what a screen reader says."""
@@ -48,14 +46,6 @@ class SectionButton(QPushButton):
             self._badge.setProperty("alarm", is_alarm)
             self._badge.style().polish(self._badge)
         self.setAccessibleName(f"{self._label}, {spoken}" if number else self._label)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() in {QEvent.Type.PaletteChange, QEvent.Type.ApplicationPaletteChange}:
-            self._draw()
-
-    def _draw(self) -> None:
-        self.setIcon(icon(self._sign, QColor(tokens_of(self).text)))
 
 
 class Sidebar(QWidget):
@@ -71,9 +61,9 @@ class Sidebar(QWidget):
         name.setFont(scaled_font(self.font(), 1.35, weight=QFont.Weight.Bold))
         name.setContentsMargins(10, 0, 0, 2 * SPACE)
         self.buttons = {
-            Section.LIBRARY: SectionButton(self.tr("Library"), "library"),
-            Section.QUEUE: SectionButton(self.tr("Queue"), "queue"),
-            Section.TRASH: SectionButton(self.tr("Trash"), "trash"),
+            Section.LIBRARY: SectionButton("library", self.tr("Library")),
+            Section.QUEUE: SectionButton("queue", self.tr("Queue")),
+            Section.TRASH: SectionButton("trash", self.tr("Trash")),
         }
         self._group = QButtonGroup(self)
         column = QVBoxLayout(self)
@@ -105,7 +95,6 @@ class EmptyPage(QWidget):
         title.setAlignment(Qt.AlignmentFlag.AlignCenter)
         body = plain_label(text, is_muted=True)
         body.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        body.setMaximumWidth(460)
         self.buttons = QHBoxLayout()
         self.buttons.setSpacing(SPACE)
         column = QVBoxLayout(self)
@@ -113,7 +102,7 @@ class EmptyPage(QWidget):
         column.addStretch(2)
         column.addWidget(self._space)
         column.addWidget(title)
-        column.addWidget(body, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addWidget(body)
         column.addSpacing(SPACE)
         column.addLayout(self.buttons)
         column.addStretch(3)
@@ -147,7 +136,7 @@ class DropVeil(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         ground = QColor(tokens.window)
-        ground.setAlphaF(0.92)
+        ground.setAlphaF(0.97)
         painter.fillRect(self.rect(), ground)
         frame = QRectF(self.rect()).adjusted(3 * SPACE, 3 * SPACE, -3 * SPACE, -3 * SPACE)
         painter.setPen(QPen(QColor(tokens.accent_text), 2, Qt.PenStyle.DashLine))
@@ -174,8 +163,9 @@ class Header(QWidget):
         self.search.setAccessibleName(self.tr("Search titles"))
         self.search.setClearButtonEnabled(True)
         self.search.setFixedWidth(220)
-        self.clear = QPushButton(self.tr("Clear finished"))
-        self.clear.setToolTip(self.tr("Take finished jobs off the list; their films stay in the library"))
+        self.hide_finished = QPushButton(self.tr("Hide finished"))
+        self.hide_finished.setCheckable(True)
+        self.hide_finished.setToolTip(self.tr("Show only what is still to be done; finished films are in the library"))
         self.empty = QPushButton(self.tr("Empty Trash…"))
         self.add = QPushButton(self.tr("Add films…"))
         self.add.setObjectName("main")
@@ -185,12 +175,12 @@ class Header(QWidget):
         row.setSpacing(SPACE)
         row.addWidget(self.title)
         row.addStretch(1)
-        for widget in (self.search, self.clear, self.empty, self.add):
+        for widget in (self.search, self.hide_finished, self.empty, self.add):
             row.addWidget(widget)
 
     def show_section(self, section: Section, title: str) -> None:
         """Show what belongs to ``section``."""
         self.title.setText(title)
         self.search.setVisible(section == Section.LIBRARY)
-        self.clear.setVisible(section == Section.QUEUE)
+        self.hide_finished.setVisible(section == Section.QUEUE)
         self.empty.setVisible(section == Section.TRASH)

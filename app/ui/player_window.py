@@ -115,6 +115,7 @@ class PlayerWindow(QWidget):
         self._player.setVideoOutput(self._video)
         self._message = MessagePage()
         self._pages = QStackedWidget()
+        self._pages.setObjectName("screen")
         self._pages.addWidget(self._message)
         self._pages.addWidget(self._video)
         self._wait_note = plain_label("", is_muted=True)

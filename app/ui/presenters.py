@@ -222,9 +222,10 @@ class QueueBoard:
         self._jobs[job.id] = job
         self._rows[job.id] = present_job(job, self._wording)
 
-    def rows(self) -> list[JobRow]:
+    def rows(self, *, with_finished: bool = True) -> list[JobRow]:
         """Return the lines: what is unfinished in order of adding, then what is finished, newest first."""
-        return [self._rows[job.id] for job in sorted(self._jobs.values(), key=_queue_order)]
+        shown = (job for job in self._jobs.values() if with_finished or job.state not in _FINISHED)
+        return [self._rows[job.id] for job in sorted(shown, key=_queue_order)]
 
     @property
     def unfinished(self) -> int:
@@ -235,12 +236,6 @@ class QueueBoard:
     def failed(self) -> int:
         """How many jobs are an error."""
         return sum(job.state == "error" for job in self._jobs.values())
-
-    def finished_ids(self) -> tuple[str, ...]:
-        """Return the jobs that can be taken off the list because they are finished."""
-        return tuple(
-            job.id for job in self._jobs.values() if job.state in _FINISHED and JobAction.REMOVE in job.actions
-        )
 
     def summary(self) -> str:
         """Return the queue in one line for the status bar."""
@@ -263,6 +258,22 @@ def _queue_order(job: JobSnapshot) -> tuple[bool, int, str]:
 def common_actions(rows: Iterable[JobRow]) -> frozenset[JobAction]:
     """Return what can be asked of at least one of ``rows``; the others are left alone."""
     return frozenset(action for row in rows for action in row.actions)
+
+
+def loss_text(rows: Sequence[JobRow], action: JobAction, wording: Wording) -> str:
+    """Return the question to ask before ``action`` throws work away; empty when it does not."""
+    losing = [row for row in rows if row.progress]
+    if action not in {JobAction.CANCEL, JobAction.REMOVE} or not losing:
+        return ""
+    if len(losing) == 1:
+        return wording.say(
+            "What was made of “{title}” so far ({share}) will be deleted. Your original file is not touched.",
+            title=losing[0].title,
+            share=format_percent(losing[0].progress or 0.0),
+        )
+    return wording.say(
+        "What was made of {n} films so far will be deleted. Your original files are not touched.", n=len(losing)
+    )
 
 
 def toggle_action(row: JobRow) -> JobAction | None:

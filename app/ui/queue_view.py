@@ -33,7 +33,6 @@ from PySide6.QtGui import (
     QPainter,
     QPen,
     QTextLayout,
-    QTextOption,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -48,7 +47,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.icons import IconButton, paint_icon
+from app.ui.icons import SignButton, paint_icon
 from app.ui.models import ROW_ROLE
 from app.ui.presenters import JobAction, JobRow, common_actions, toggle_action
 from app.ui.theme import MIN_TARGET, RADIUS, SPACE, Tokens, scaled_font, tokens_of
@@ -118,7 +117,11 @@ class JobDelegate(QStyledItemDelegate):
         width = max(0, right - left)
         font = _title_font(self._view.font())
         metrics = QFontMetricsF(font)
-        top = line.top() + 1.5 * SPACE
+        small = QFontMetricsF(self._view.font())
+        below = lines_of(row.state_text, self._view.font(), width)
+        is_barred = row.progress is not None
+        height = metrics.height() + 2 + (small.height() + SPACE + 5 if is_barred else small.lineSpacing() * len(below))
+        top = line.top() + (line.height() - height) / 2
         painter.setFont(font)
         painter.setPen(QColor(tokens.text))
         painter.drawText(
@@ -129,10 +132,10 @@ class JobDelegate(QStyledItemDelegate):
         top += metrics.height() + 2
         painter.setFont(self._view.font())
         painter.setPen(QColor(tokens.tone(row.tone)))
-        if row.progress is None:
-            draw_two_lines(painter, QRectF(left, top, width, 0), row.state_text)
+        if not is_barred:
+            for number, text in enumerate(below):
+                painter.drawText(QPointF(left, top + small.ascent() + number * small.lineSpacing()), text)
             return
-        small = QFontMetricsF(self._view.font())
         text = small.elidedText(row.state_text, Qt.TextElideMode.ElideRight, width)
         painter.drawText(QRectF(left, top, width, small.height()), 0, text)
         bar = QRectF(left, top + small.height() + SPACE, width, 5)
@@ -149,25 +152,22 @@ def _paint_bar(painter: QPainter, bar: QRectF, row: JobRow, tokens: Tokens) -> N
     painter.drawRoundedRect(done, 2.5, 2.5)
 
 
-def draw_two_lines(painter: QPainter, rect: QRectF, text: str) -> None:
-    """Write ``text`` wrapped into at most two lines, the second with an ellipsis where it does not fit."""
-    metrics = QFontMetricsF(painter.font())
-    layout = QTextLayout(text, painter.font())
-    layout.setTextOption(QTextOption(Qt.AlignmentFlag.AlignLeft))
+def lines_of(text: str, font: QFont, width: float) -> tuple[str, ...]:
+    """Return ``text`` wrapped to ``width`` pixels in at most two lines, the second with an ellipsis if need be."""
+    layout = QTextLayout(text, font)
     layout.beginLayout()
     first = layout.createLine()
-    if not first.isValid():
-        layout.endLayout()
-        return
-    first.setLineWidth(rect.width())
-    split = first.textLength()
+    if first.isValid():
+        first.setLineWidth(max(1.0, width))
     layout.endLayout()
-    at = QPointF(rect.left(), rect.top() + metrics.ascent())
-    head, rest = text[:split].rstrip(), text[split:].lstrip()
-    painter.drawText(at, head if rest else metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width()))
-    if rest:
-        at.setY(at.y() + metrics.lineSpacing())
-        painter.drawText(at, metrics.elidedText(rest, Qt.TextElideMode.ElideRight, rect.width()))
+    split = first.textLength() if first.isValid() else len(text)
+    metrics = QFontMetricsF(font)
+    # the layout counts in UTF-16, as Qt does; Python in code points
+    units = text.encode("utf-16-le")
+    head = units[: 2 * split].decode("utf-16-le", "replace").rstrip()
+    rest = units[2 * split :].decode("utf-16-le", "replace").lstrip()
+    lines = (head, rest) if rest else (head,)
+    return tuple(metrics.elidedText(line, Qt.TextElideMode.ElideRight, width) for line in lines)
 
 
 class QueueList(QListView):
@@ -320,13 +320,11 @@ class QueueView(QWidget):
     def __init__(self, model: QAbstractItemModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.list = QueueList(model, self)
-        self.buttons: dict[JobAction, IconButton] = {}
+        self.buttons: dict[JobAction, SignButton] = {}
         bar = QHBoxLayout()
-        bar.setSpacing(SPACE // 2)
+        bar.setSpacing(0)
         for action, label in action_labels(self).items():
-            button = IconButton(action.value, label, self)
-            button.setText(label)
-            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+            button = SignButton(action.value, label, "flat", self)
             button.clicked.connect(lambda _checked=False, action=action: self.list.request(action))
             self.buttons[action] = button
             bar.addWidget(button)

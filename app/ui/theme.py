@@ -111,7 +111,8 @@ DARK = Tokens(
 
 def tokens_of(widget: QWidget) -> Tokens:
     """Return the colours of the appearance that ``widget`` has."""
-    return DARK if widget.palette().color(QPalette.ColorRole.Window).lightness() < 128 else LIGHT
+    # by the text: a style sheet makes the window colour of some widgets transparent, which reads as black
+    return DARK if widget.palette().color(QPalette.ColorRole.WindowText).lightness() > 128 else LIGHT
 
 
 def system_is_dark(app: QApplication) -> bool:
@@ -189,9 +190,11 @@ def _palette(tokens: Tokens) -> QPalette:
 def _style_sheet(t: Tokens) -> str:
     return f"""
     QMainWindow, QDialog {{ background: {t.window}; }}
+    QLabel {{ color: {t.text}; }}
     QToolTip {{ background: {t.card}; color: {t.text}; border: 1px solid {t.border}; padding: 4px 6px; }}
     #preview {{ background: {t.card}; border: 1px solid {t.border}; border-radius: 6px; }}
     #sidebar {{ background: {t.sidebar}; border: none; border-right: 1px solid {t.border}; }}
+    #screen {{ background: #000000; }}
     #muted {{ color: {t.muted}; }}
     QListView {{ background: {t.window}; border: none; outline: 0; }}
     QStatusBar {{ background: {t.window}; color: {t.muted}; border-top: 1px solid {t.border}; }}
@@ -210,6 +213,11 @@ def _style_sheet(t: Tokens) -> str:
     QPushButton#main {{ background: {t.accent}; color: {t.on_accent}; border-color: {t.accent}; font-weight: 600; }}
     QPushButton#main:hover {{ background: {t.accent_text}; }}
     QPushButton#main:focus {{ border: 2px solid {t.text}; }}
+    QPushButton#flat {{ background: transparent; border-color: transparent; padding: 5px 9px; }}
+    QPushButton#flat:hover {{ background: {t.hover}; }}
+    QPushButton#flat:pressed, QPushButton#flat:checked {{ background: {t.pressed}; }}
+    QPushButton#flat:focus {{ border: 2px solid {t.accent_text}; padding: 4px 8px; }}
+    QPushButton:checked {{ background: {t.pressed}; }}
     QPushButton::menu-indicator, QToolButton::menu-indicator {{ image: none; width: 0; }}
     QToolButton#flat {{ background: transparent; border-color: transparent; }}
     QToolButton#flat:hover {{ background: {t.hover}; }}
@@ -251,7 +259,7 @@ def _style_sheet(t: Tokens) -> str:
         width: 14px; height: 14px; margin: -5px 0; border-radius: 7px; background: {t.accent};
     }}
     QSlider::handle:horizontal:hover {{ background: {t.accent_text}; }}
-    QSlider:focus::handle:horizontal {{ border: 2px solid {t.text}; width: 12px; height: 12px; }}
+    QSlider::handle:horizontal:focus {{ background: {t.text}; border: 2px solid {t.accent}; }}
     QProgressBar {{ background: {t.border}; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }}
     QProgressBar::chunk {{ background: {t.accent}; border-radius: 2px; }}
     """

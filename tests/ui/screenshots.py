@@ -182,7 +182,7 @@ def shoot_all(studio: Studio, tokens: Tokens) -> None:
     mime = QMimeData()
     mime.setUrls([QUrl.fromLocalFile("/tmp/a.mp4")])  # noqa: S108
     enter = QDragEnterEvent(
-        QPoint(9, 9), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+        QPointF(9, 9), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     )
     QApplication.sendEvent(window, enter)
     studio.shoot(window, "drop", tokens)
