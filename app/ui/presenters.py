@@ -326,7 +326,7 @@ def _film_badge(film: FilmSnapshot, share: float | None, wording: Wording, now_m
         case "partial":
             return wording.say("more qualities {share}", share=format_percent(share or 0.0))
         case "trashed":
-            gone_ms = max(0, now_ms - (film.trashed_at_ms or now_ms))
+            gone_ms = 0 if film.trashed_at_ms is None else max(0, now_ms - film.trashed_at_ms)
             days = max(0, TRASH_DAYS - gone_ms // _DAY_MS)
             return wording.count(days, "kept {n} more day", "kept {n} more days")
         case _:

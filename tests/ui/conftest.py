@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,10 @@ from app.ui.main_window import MainWindow
 from app.ui.wording import Wording
 from tests.ui.fake_engine import FakeEngine
 
-MakeWindow = Callable[..., MainWindow]
-
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop that runs on another thread, as the engine's does."""
+    """Run an event loop on another thread, as the engine's does."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="engine")
     thread.start()
@@ -47,13 +45,13 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def engine(loop: asyncio.AbstractEventLoop) -> FakeEngine:
-    """An engine in memory."""
+    """Return an engine in memory."""
     return FakeEngine(loop)
 
 
 @pytest.fixture
 def bridge(qtbot: QtBot, engine: FakeEngine, loop: asyncio.AbstractEventLoop) -> Iterator[EngineBridge]:
-    """A started bridge to ``engine``."""
+    """Return a started bridge to ``engine``."""
     del qtbot
     bridge = EngineBridge(engine, loop, first_pause_s=0.01)
     bridge.start()
@@ -63,7 +61,7 @@ def bridge(qtbot: QtBot, engine: FakeEngine, loop: asyncio.AbstractEventLoop) ->
 
 @pytest.fixture
 def controller(bridge: EngineBridge) -> Iterator[Controller]:
-    """A controller on ``bridge`` that walks folders flatly."""
+    """Return a controller on ``bridge`` that walks folders flatly."""
     controller = Controller(bridge, Wording(), expand_paths=list_folder)
     yield controller
     controller.close()
@@ -71,7 +69,7 @@ def controller(bridge: EngineBridge) -> Iterator[Controller]:
 
 @pytest.fixture
 def window(qtbot: QtBot, controller: Controller) -> MainWindow:
-    """The main window, shown and loaded."""
+    """Return the main window, shown and loaded."""
     window = MainWindow(controller)
     qtbot.addWidget(window)
     window.show()

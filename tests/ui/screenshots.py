@@ -24,7 +24,6 @@ from app.core.errors import ErrorCode, ErrorInfo
 from app.engine.api import (
     AddResult,
     EngineStatus,
-    OpenPlayer,
     PlayerSnapshot,
     RenditionSnapshot,
     SheetLayout,
@@ -240,10 +239,8 @@ def shoot_player(studio: Studio, tokens: Tokens) -> None:
     window.players[media_id].close()
     layout = SheetLayout(interval_s=10, columns=5, rows=5, tile_width=160, tile_height=90, count=90)
     engine.player = PlayerSnapshot(
-        token="t", media_id=media_id, master="", auto="", duration_s=5640, audio=_SOUND, sheet_layout=layout
+        token=media_id, media_id=media_id, master="", auto="", duration_s=5640, audio=_SOUND, sheet_layout=layout
     )
-    engine.hold(OpenPlayer)
-    engine.release(OpenPlayer)
     window.play(media_id)
     studio.wait(300)
     player = window.players[media_id]
