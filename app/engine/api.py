@@ -2,7 +2,8 @@
 
 The window, the tray and the command line use ``EngineApi`` and nothing else. It has two implementations with one
 contract: ``app.engine.local.LocalEngine`` (this process holds the data directory) and
-``app.engine.remote.RemoteEngine`` (another process does; loopback socket). A command is a msgspec struct; its reply type stands beside it.
+``app.engine.remote.RemoteEngine`` (another process does; loopback socket). A command is a
+msgspec struct; its reply type stands beside it.
 """
 
 from __future__ import annotations

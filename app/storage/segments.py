@@ -136,6 +136,11 @@ class SegmentTable:
                 for key in ended
             )
 
+    def of_job(self, job_id: str) -> tuple[str, ...]:
+        """Return the capabilities of what the running tasks of a job made."""
+        rows = self._database.rows("SELECT DISTINCT capability FROM made_segments WHERE job_id = ?", (job_id,))
+        return tuple(str(row["capability"]) for row in rows)
+
     def capabilities(self) -> tuple[str, ...]:
         """Return the capabilities of all pieces: live roots of collection."""
         rows = self._database.rows("SELECT DISTINCT capability FROM made_segments")

@@ -1,0 +1,241 @@
+"""Where the segments of a film are, for the gateway and for export: published, finished, or still being made.
+
+::
+
+    published   Film ─► bundle ─► segment            (nothing else is read once a film is full)
+    finished    outcome of the chunk's task ─► bundle ─► segment
+    running     table of made segments ─► segment
+    nowhere     the chunk's task is moved to the front, and the request waits
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from app.core.encoding import decode_canonical
+from app.core.errors import ErrorCode, ExpectedError
+from app.core.ids import task_id_of
+from app.engine.kernel import Kernel
+from app.engine.publishing import published_plan
+from app.engine.wanted import WantedTasks
+from app.media.film import Film, PublishStage, StillsResult, TaskResult
+from app.media.plan import Plan, plan_hash
+from app.playback.source import INIT_NUMBER, FilmLayout, StillKind, film_layout
+from app.queue.machine import JobState, job_status, outcome_counts, tasks_that_count
+from app.queue.rows import JobRow
+from app.queue.store import JobStore
+from app.queue.targets import Target, TaskKind, decode_index_result, format_target
+
+_CACHED_BUNDLES = 512
+_CACHED_VIEWS = 64
+
+
+class FilmView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one film at one moment."""
+
+    job_id: str
+    fingerprint: str
+    plan: Plan
+    plan_hash: str
+    layout: FilmLayout
+    bundles: dict[str, str]
+    """Task target → bundle, of what is finished."""
+    stills: StillsResult | None
+    state: JobState
+    reason: str | None
+    error: ExpectedError | None
+    is_full: bool
+
+    def target_of(self, name: str, number: int) -> str:
+        """Return the target of the task that makes a piece; raises ``ExpectedError`` no-such-id."""
+        try:
+            if any(track.name == name for track in self.plan.audio):
+                return format_target(Target(kind=TaskKind.AUDIO, plan=self.plan_hash, name=name))
+            chunk = self.plan.chunk_of(max(number, 0))
+            of = self.plan.set_of(name).name
+        except KeyError as error:
+            raise ExpectedError(ErrorCode.NO_SUCH_ID, "This film has no such piece.") from error
+        return format_target(Target(kind=TaskKind.VIDEO, plan=self.plan_hash, name=of, chunk=chunk.number))
+
+
+def view_of(store: JobStore, job: JobRow) -> FilmView:
+    """Read a film's view from the queue; raises ``ExpectedError`` not-done while there is no plan."""
+    tasks = tasks_that_count(job, store.tasks(job.id))
+    status = job_status(job, tasks)
+    published = store.published(job.id)
+    film = decode_canonical(published[1].value, Film) if published else None
+    is_full = film is not None and film.stage is PublishStage.FULL
+    goes_on = status.state in {JobState.QUEUED, JobState.PROCESSING, JobState.PAUSED}
+    if film is not None and (is_full or not goes_on):
+        plan = published_plan(film)
+    else:
+        index = store.accepted_index(job.id)
+        if index is None:
+            raise _no_plan(job, status.error.message if status.error else None)
+        plan = decode_index_result(index.value)
+    name = plan_hash(film.plan if film is not None else plan)
+    bundles = _bundles_of_film(film, name) if film is not None else {}
+    stills = film.stills if film is not None else None
+    if not is_full:
+        done = {task.target: task.outcome.value for task in tasks if task.outcome and outcome_counts(job, task)}
+        bundles |= _bundles_of_outcomes(done)
+        stills = stills or _stills_of(done)
+    return FilmView(
+        job_id=job.id,
+        fingerprint=job.fingerprint,
+        plan=plan,
+        plan_hash=name,
+        layout=film_layout(
+            plan,
+            measured=film.rates if film is not None else (),
+            is_complete=is_full,
+            stills=stills.info if stills is not None else None,
+        ),
+        bundles=bundles,
+        stills=stills,
+        state=status.state,
+        reason=status.reason,
+        error=ExpectedError(ErrorCode(status.error.code), status.error.message) if status.error else None,
+        is_full=is_full,
+    )
+
+
+def _no_plan(job: JobRow, trouble: str | None) -> ExpectedError:
+    return ExpectedError(
+        ErrorCode.NOT_DONE, trouble or f"“{job.name}” cannot be played yet: it is still being looked at."
+    )
+
+
+def _bundles_of_film(film: Film, plan: str) -> dict[str, str]:
+    chunks = {
+        format_target(Target(kind=TaskKind.VIDEO, plan=plan, name=one.set, chunk=one.chunk)): one.bundle
+        for one in film.video
+    }
+    tracks = {format_target(Target(kind=TaskKind.AUDIO, plan=plan, name=one.track)): one.bundle for one in film.audio}
+    return chunks | tracks
+
+
+def _bundles_of_outcomes(done: Mapping[str, str]) -> dict[str, str]:
+    return {
+        target: decode_canonical(value, TaskResult).bundle
+        for target, value in done.items()
+        if target.startswith((f"{TaskKind.VIDEO}/", f"{TaskKind.AUDIO}/"))
+    }
+
+
+def _stills_of(done: Mapping[str, str]) -> StillsResult | None:
+    value = next((value for target, value in done.items() if target.startswith(f"{TaskKind.STILLS}/")), None)
+    return decode_canonical(value, StillsResult) if value is not None else None
+
+
+class EngineFilms:
+    """The gateway's source of films. Implements ``app.playback.source.FilmSource``."""
+
+    def __init__(self, kernel: Kernel, wanted: WantedTasks) -> None:
+        self._kernel = kernel
+        self._wanted = wanted
+        self._views: OrderedDict[str, FilmView] = OrderedDict()
+        self._bundles: OrderedDict[str, dict[tuple[str, int], str]] = OrderedDict()
+
+    def forget(self, media_ids: Callable[[str], bool] | None = None) -> None:
+        """Drop remembered views, of all films or of those for which ``media_ids`` says yes."""
+        for media_id in [one for one in self._views if media_ids is None or media_ids(one)]:
+            del self._views[media_id]
+
+    def forget_job(self, job_id: str) -> None:
+        """Drop the remembered view of a job that changed."""
+        for media_id in [media_id for media_id, view in self._views.items() if view.job_id == job_id]:
+            del self._views[media_id]
+
+    async def view(self, media_id: str) -> FilmView:
+        """Return what is known of a film; raises ``ExpectedError`` no-such-id, not-done."""
+        view = self._views.get(media_id)
+        if view is None:
+            view = await self._kernel.queue(lambda store: view_of(store, store.job_by_media_id(media_id)))
+            self._views[media_id] = view
+            while len(self._views) > _CACHED_VIEWS:
+                self._views.popitem(last=False)
+        return view
+
+    async def layout(self, media_id: str) -> FilmLayout:
+        return (await self.view(media_id)).layout
+
+    async def is_paused(self, media_id: str) -> bool:
+        return (await self.view(media_id)).state is JobState.PAUSED
+
+    async def is_made(self, media_id: str, name: str, number: int) -> bool:
+        view = await self.view(media_id)
+        return (await self.find(view, name, number)) is not None
+
+    async def init_section(self, media_id: str, name: str) -> bytes:
+        return await self._piece(media_id, name, INIT_NUMBER)
+
+    async def segment(self, media_id: str, name: str, number: int) -> bytes:
+        return await self._piece(media_id, name, number)
+
+    async def still(self, media_id: str, kind: StillKind, number: int) -> bytes:
+        view = await self.view(media_id)
+        if view.stills is None:
+            raise ExpectedError(ErrorCode.NOT_DONE, "There are no pictures of this film yet.")
+        capability = (await self._entries(view.stills.bundle)).get((str(kind), number))
+        if capability is None:
+            raise ExpectedError(ErrorCode.NO_SUCH_ID, "This film has no such picture.")
+        return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+
+    async def _piece(self, media_id: str, name: str, number: int) -> bytes:
+        """Return a piece, waiting until it is made."""
+        with self._kernel.changed.watch() as changed:
+            while True:
+                changed.clear()
+                view = await self.view(media_id)
+                capability = await self.find(view, name, number)
+                if capability is not None:
+                    return await self._kernel.store(lambda storage, one=capability: storage.vault.read_all(one))  # type: ignore[misc]
+                self._refuse_waiting(view)
+                preview = self._wanted.preview(view.job_id, name, number)
+                if preview is not None:
+                    return preview
+                with self._wanted.waiting(self._task_of(view, name, number), name, number, view):
+                    await changed.wait()
+
+    def _task_of(self, view: FilmView, name: str, number: int) -> str:
+        target = view.target_of(name, number)
+        kind = target.split("/", 1)[0]
+        return task_id_of(job_id=view.job_id, kind=kind, target=target, fingerprint=view.fingerprint)
+
+    @staticmethod
+    def _refuse_waiting(view: FilmView) -> None:
+        """Raise where waiting is in vain."""
+        if view.is_full:
+            raise ExpectedError(ErrorCode.RESULT_LOST, "A piece of this film is lost; run verify, then retry its job.")
+        if view.state is JobState.PAUSED:
+            raise ExpectedError(ErrorCode.NOT_DONE, "This film is paused; resume its job to make the rest.")
+        if view.error is not None:
+            raise view.error
+        if view.state is JobState.CANCELLED:
+            raise ExpectedError(ErrorCode.CANCELLED, "This film's job was cancelled; retry it to make the rest.")
+
+    async def find(self, view: FilmView, name: str, number: int) -> str | None:
+        """Return the capability of a piece, None while it is not made."""
+        bundle = view.bundles.get(view.target_of(name, number))
+        if bundle is not None:
+            return (await self._entries(bundle)).get((name, number))
+        if view.is_full:
+            return None
+        made = await self._kernel.store(
+            lambda storage: storage.segments.find(job_id=view.job_id, plan=view.plan_hash, name=name, number=number)
+        )
+        return made.capability if made is not None else None
+
+    async def _entries(self, bundle: str) -> dict[tuple[str, int], str]:
+        known = self._bundles.get(bundle)
+        if known is None:
+            read = await self._kernel.store(lambda storage: storage.vault.read_bundle(bundle))
+            known = {(entry.name, entry.number): entry.capability for entry in read.entries}
+            self._bundles[bundle] = known
+            while len(self._bundles) > _CACHED_BUNDLES:
+                self._bundles.popitem(last=False)
+        return known

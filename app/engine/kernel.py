@@ -1,0 +1,122 @@
+"""What all parts of an engine share: the stores behind their threads, the clock, and the word that something changed.
+
+Threads: the queue belongs to one thread of its own (``queue``); vault and ledger may be used from several (``store``),
+because sealing and file access release Python's lock. The event loop itself never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from app.core.clock import Clock
+from app.core.database import Database
+from app.core.device import Device, start_device
+from app.core.errors import ErrorCode, ErrorInfo, ExpectedError
+from app.core.paths import DataDir
+from app.core.settings import SettingsFile
+from app.queue.sqlite_store import SqliteJobStore
+from app.queue.store import JobStore
+from app.storage.opening import Storage, open_storage
+from app.transcode.register import ChildRegister
+from app.transcode.supervisor import Supervisor
+
+T = TypeVar("T")
+
+_STORAGE_THREADS = 4
+TROUBLES = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.DATABASE_LOCKED}
+"""Errors of the machine, not of a job: work stops and goes on by itself."""
+
+
+class ChangeFlag:
+    """Tells any number of waiting tasks that something changed."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Event] = set()
+
+    @contextmanager
+    def watch(self) -> Iterator[asyncio.Event]:
+        """Lend an event that is set at every change; clear it before looking."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            yield event
+        finally:
+            self._waiting.discard(event)
+
+    def set(self) -> None:
+        """Wake all who watch."""
+        for event in self._waiting:
+            event.set()
+
+
+class Kernel:
+    """Open stores of one data directory; made and closed by the engine that holds its lock."""
+
+    def __init__(self, data: DataDir, *, clock: Clock, supervisor: Supervisor | None = None) -> None:
+        """Open everything; runs in a thread of its own and may raise ``ExpectedError``."""
+        self.data = data
+        self.clock = clock
+        self.settings = SettingsFile(data.settings)
+        self.device: Device = start_device(data.device)
+        self._queue_database = Database(data.database)
+        try:
+            self._check_database()
+            self._store: JobStore = SqliteJobStore(
+                database=self._queue_database, device=self.device.id, boot=self.device.boot, clock=clock
+            )
+            self._store.end_forgotten_leases()
+            self._storage_database = Database(data.database)
+            self.storage: Storage = open_storage(data, self._storage_database, clock=clock)
+            self.storage.segments.keep_only(())
+        except BaseException:
+            self._queue_database.close()
+            raise
+        register = ChildRegister(data.children)
+        register.sweep()
+        self.supervisor = supervisor or Supervisor(register=register)
+        self.changed = ChangeFlag()
+        """Set when a job, a task or a segment changed."""
+        self.trouble: ErrorInfo | None = None
+        self._queue_thread = ThreadPoolExecutor(1, thread_name_prefix="queue")
+        self._storage_threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
+
+    def _check_database(self) -> None:
+        damage = self._queue_database.check()
+        if damage:
+            raise ExpectedError(
+                ErrorCode.DATABASE_DAMAGED,
+                f"The database {self.data.database} is damaged ({damage}). It was left untouched; move it away to "
+                "start with an empty queue (films and sources stay where they are), or restore a backup.",
+            )
+
+    async def queue(self, action: Callable[[JobStore], T]) -> T:
+        """Run ``action`` on the queue's own thread; wakes those who watch, whatever it did."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._queue_thread, action, self._store)
+
+    async def change(self, action: Callable[[JobStore], T]) -> T:
+        """Run a writing ``action`` on the queue's thread, then wake those who watch."""
+        result = await self.queue(action)
+        self.changed.set()
+        return result
+
+    async def store(self, action: Callable[[Storage], T]) -> T:
+        """Run ``action`` on a storage thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._storage_threads, action, self.storage)
+
+    async def close(self) -> None:
+        """Close the stores; nothing may use them any more."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self._queue_thread.shutdown()
+        self._storage_threads.shutdown()
+        self.storage.close()
+        self._storage_database.close()
+        self._queue_database.close()

@@ -1,0 +1,492 @@
+"""The engine in this process: it holds the data directory's lock and carries out the commands of ``app.engine.api``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+import app
+from app.core.clock import Clock, SystemClock
+from app.core.errors import BugError, ErrorCode, ExpectedError
+from app.core.ids import media_id_of, resolve_id_prefix
+from app.core.paths import DataDir
+from app.engine import api
+from app.engine.adding import add_path
+from app.engine.exporting import export_film
+from app.engine.films import EngineFilms
+from app.engine.housekeeping import Housekeeper, roots_of_job
+from app.engine.kernel import Kernel
+from app.engine.lock import EngineLock
+from app.engine.rates import RateMeter
+from app.engine.snapshots import (
+    JobView,
+    LiveTask,
+    film_snapshot,
+    is_in_library,
+    job_snapshot,
+    read_job,
+    running_milli,
+    track_snapshots,
+)
+from app.engine.wanted import WantedTasks
+from app.engine.worker import Slots, Worker
+from app.media.plan import ticks_to_s
+from app.playback.gateway import Gateway
+from app.playback.source import StillKind
+from app.queue.machine import JobState, job_status
+from app.queue.rows import JobRow
+from app.queue.store import JobStore
+from app.storage.source import display_path, fingerprint, look_at
+from app.transcode.supervisor import Supervisor
+
+R = TypeVar("R")
+_log = logging.getLogger(__name__)
+
+EVENT_INTERVAL_S = 0.25
+COLLECT_INTERVAL_S = 3600.0
+FIRST_COLLECT_S = 30.0
+TRASH_MS = 30 * 24 * 3600 * 1000
+
+
+def default_slots() -> Slots:
+    """Return how much this machine does at once: a chunk uses all cores by itself, a second one fills its gaps."""
+    cores = os.cpu_count() or 1
+    return Slots(heavy=max(1, cores // 4), light=max(1, min(4, cores // 2)))
+
+
+class LocalEngine:
+    """Implements ``EngineApi``. Made by ``start``, ended by ``close``; lives on one event loop."""
+
+    def __init__(self, kernel: Kernel, lock: EngineLock, *, slots: Slots | None = None) -> None:
+        self._kernel = kernel
+        self.lock = lock
+        self._wanted = WantedTasks()
+        self._films = EngineFilms(kernel, self._wanted)
+        self._worker = Worker(kernel, self._films, self._wanted, slots=slots or default_slots())
+        self._gateway = Gateway(self._films)
+        self._housekeeper = Housekeeper(kernel)
+        self._rates = RateMeter(kernel.clock)
+        self._subscribers: set[asyncio.Queue[api.Changed]] = set()
+        self._snapshots: dict[str, api.JobSnapshot] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._works = False
+        self._handlers: Mapping[type, Callable[..., Awaitable[Any]]] = {
+            api.AddPath: self._add,
+            api.ListJobs: self._list_jobs,
+            api.GetJob: self._get_job,
+            api.ChangeJob: self._change_job,
+            api.SetPriority: self._set_priority,
+            api.ListLibrary: self._list_library,
+            api.GetFilm: self._get_film,
+            api.GetPoster: self._get_poster,
+            api.RemoveFilm: self._remove_film,
+            api.ListTrash: self._list_trash,
+            api.RestoreFilm: self._restore_film,
+            api.EmptyTrash: self._empty_trash,
+            api.OpenPlayer: self._open_player,
+            api.SeekPlayer: self._seek_player,
+            api.ClosePlayer: self._close_player,
+            api.ExportFilm: self._export,
+            api.GetConfig: self._get_config,
+            api.SetConfig: self._set_config,
+            api.VerifyVault: self._verify,
+            api.RunDoctor: self._doctor,
+            api.GetStatus: self._get_status,
+        }
+
+    @classmethod
+    async def start(
+        cls,
+        data: DataDir,
+        *,
+        work: bool,
+        clock: Clock | None = None,
+        supervisor: Supervisor | None = None,
+        slots: Slots | None = None,
+    ) -> LocalEngine:
+        """Take the lock, open everything and (with ``work`` and worker.enabled) begin to work.
+
+        Raises ``ExpectedError`` engine-running, read-only, disk-full, database-damaged, data-too-new.
+        """
+        lock = EngineLock(data)
+        lock.acquire()
+        try:
+            kernel = await asyncio.to_thread(Kernel, data, clock=clock or SystemClock(), supervisor=supervisor)
+        except BaseException:
+            lock.release()
+            raise
+        engine = cls(kernel, lock, slots=slots)
+        await engine._gateway.start()
+        engine._tasks = [asyncio.create_task(engine._tell()), asyncio.create_task(engine._keep_house())]
+        if work and kernel.settings.get("worker.enabled"):
+            engine._works = True
+            engine._worker.start()
+        return engine
+
+    async def close(self) -> None:
+        """Give back what is being done, close everything, release the lock."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._gateway.close()
+        await self._worker.stop()
+        await self._kernel.close()
+        self.lock.release()
+
+    async def call(self, command: api.Command[R], *, progress: api.Progress | None = None) -> R:
+        handler = self._handlers.get(type(command))
+        if handler is None:
+            raise BugError(f"no such command: {type(command).__name__}")
+        if isinstance(command, (api.ExportFilm, api.VerifyVault)):
+            return cast("R", await handler(command, progress or _say_nothing))
+        return cast("R", await handler(command))
+
+    # Jobs
+
+    async def _add(self, command: api.AddPath) -> api.AddResult:
+        return await add_path(self._kernel, command)
+
+    async def _list_jobs(self, _command: api.ListJobs) -> tuple[api.JobSnapshot, ...]:
+        views = await self._kernel.queue(lambda store: [read_job(store, job) for job in store.jobs()])
+        return tuple([await self._snapshot(view) for view in views])
+
+    async def _get_job(self, command: api.GetJob) -> api.JobSnapshot:
+        job_id = await self._job_id(command.job_id)
+        return await self._job_snapshot(job_id, with_tasks=True)
+
+    async def _job_id(self, prefix: str) -> str:
+        return await self._kernel.queue(lambda store: resolve_id_prefix(prefix, store.job_ids()))
+
+    async def _job_snapshot(self, job_id: str, *, with_tasks: bool = False) -> api.JobSnapshot:
+        view = await self._kernel.queue(lambda store: read_job(store, store.job(job_id)))
+        return await self._snapshot(view, with_tasks=with_tasks)
+
+    async def _snapshot(self, view: JobView, *, with_tasks: bool = False) -> api.JobSnapshot:
+        live = {
+            task_id: LiveTask(milli=one.milli, rate_x=None)
+            for task_id, one in self._worker.running.items()
+            if one.job_id == view.job.id
+        }
+        milli = running_milli(view, live)
+        if view.status.state in {JobState.PROCESSING, JobState.QUEUED, JobState.PAUSED}:
+            milli = await self._kernel.queue(lambda store: store.note_progress(view.job.id, milli))
+        moves = view.status.state is JobState.PROCESSING
+        duration = ticks_to_s(view.plan.duration_ticks) if view.plan is not None else 0.0
+        source = await self._kernel.store(lambda storage: storage.sources.find(view.job.id))
+        return job_snapshot(
+            view,
+            milli=milli,
+            rate_x=self._rates.rate(view.job.id, milli / 1000 * duration) if moves else None,
+            reason=self._why_waiting(),
+            source=display_path(source.path) if source is not None else None,
+            live=live,
+            with_tasks=with_tasks,
+        )
+
+    def _why_waiting(self) -> str | None:
+        if self._kernel.trouble is not None:
+            return self._kernel.trouble.message
+        if not self._works:
+            return "Nothing works on it now; open the app or run “hearthreel worker”."
+        return None
+
+    async def _change_job(self, command: api.ChangeJob) -> api.JobSnapshot:
+        job_id = await self._job_id(command.job_id)
+        actions: dict[str, Callable[[str], Awaitable[None]]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "cancel": self._cancel,
+            "retry": self._retry,
+            "remove": self._remove,
+        }
+        action = actions.get(command.action)
+        if action is None:
+            raise BugError(f"no such action: {command.action}")
+        before = await self._job_snapshot(job_id)
+        await action(job_id)
+        self._films.forget_job(job_id)
+        return before if command.action == "remove" else await self._job_snapshot(job_id, with_tasks=True)
+
+    async def _pause(self, job_id: str) -> None:
+        await self._kernel.change(lambda store: store.pause_job(job_id))
+        self._worker.pause(job_id)
+
+    async def _resume(self, job_id: str) -> None:
+        await self._kernel.change(lambda store: store.resume_job(job_id))
+        self._worker.resume(job_id)
+
+    async def _cancel(self, job_id: str) -> None:
+        await self._kernel.change(lambda store: store.cancel_job(job_id))
+        await self._give_back(job_id)
+
+    async def _retry(self, job_id: str) -> None:
+        """Begin a new round; until a plan is accepted the source may be another version of the file."""
+        source = await self._kernel.store(lambda storage: storage.sources.find(job_id))
+        has_plan = await self._kernel.queue(lambda store: store.accepted_plan_hash(job_id)) is not None
+        if source is None or has_plan:
+            await self._kernel.change(lambda store: store.retry_job(job_id))
+            return
+        seen = await self._kernel.store(lambda _storage: look_at(source.path))
+        name = await self._kernel.store(lambda _storage: fingerprint(source.path))
+        now = msgspec.structs.replace(source, fingerprint=name, seen=seen)
+        await self._kernel.store(lambda storage: storage.sources.remember(now))
+        await self._kernel.change(lambda store: store.retry_job(job_id, fingerprint=name, size_bytes=seen.size_bytes))
+
+    async def _remove(self, job_id: str) -> None:
+        """Remove a job: a published film goes to the Trash, anything else is forgotten at once."""
+        view = await self._kernel.queue(lambda store: read_job(store, store.job(job_id)))
+        if view.film is not None and view.status.state is JobState.DONE:
+            await self._kernel.change(lambda store: store.trash_job(job_id))
+        else:
+            await self._forget(job_id)
+
+    async def _forget(self, job_id: str) -> None:
+        """Remove a job for ever and give its space back."""
+        roots = await self._kernel.queue(lambda store: roots_of_job(store.job(job_id), store.tasks(job_id)))
+        await self._kernel.change(lambda store: store.remove_job(job_id))
+        await self._give_back(job_id, roots.capabilities)
+        await self._kernel.store(lambda storage: storage.sources.forget(job_id))
+
+    async def _give_back(self, job_id: str, capabilities: tuple[str, ...] = ()) -> None:
+        """End a job's children and collect what they made."""
+        made = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
+        await self._worker.drop(job_id)
+        late = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
+        await self._kernel.store(lambda storage: storage.segments.drop_job(job_id))
+        self._films.forget_job(job_id)
+        await self._housekeeper.collect(removed=(*capabilities, *made, *late))
+
+    async def _set_priority(self, command: api.SetPriority) -> api.JobSnapshot:
+        job_id = await self._job_id(command.job_id)
+        await self._kernel.change(lambda store: store.set_priority(job_id, command.priority))
+        return await self._job_snapshot(job_id, with_tasks=True)
+
+    # Films
+
+    async def _library(self) -> list[api.FilmSnapshot]:
+        def read(store: JobStore) -> list[api.FilmSnapshot]:
+            films = []
+            for entry in store.library():
+                state = job_status(entry.job, store.tasks(entry.job.id)).state
+                if entry.trashed or is_in_library(entry, state):
+                    films.append(film_snapshot(entry, state=state, progress=store.progress(entry.job.id) / 1000))
+            return films
+
+        return await self._kernel.queue(read)
+
+    async def _list_library(self, _command: api.ListLibrary) -> tuple[api.FilmSnapshot, ...]:
+        return tuple(film for film in reversed(await self._library()) if film.state != "trashed")
+
+    async def _list_trash(self, _command: api.ListTrash) -> tuple[api.FilmSnapshot, ...]:
+        return tuple(film for film in await self._library() if film.state == "trashed")
+
+    async def _get_film(self, command: api.GetFilm) -> api.FilmSnapshot:
+        films = {film.media_id: film for film in await self._library()}
+        return films[resolve_id_prefix(command.media_id, films)]
+
+    async def _media_job(self, prefix: str) -> JobRow:
+        def find(store: JobStore) -> JobRow:
+            jobs = {media_id_of(job_id): job_id for job_id in store.job_ids()}
+            return store.job(jobs[resolve_id_prefix(prefix, jobs)])
+
+        return await self._kernel.queue(find)
+
+    async def _get_poster(self, command: api.GetPoster) -> bytes | None:
+        job = await self._media_job(command.media_id)
+        try:
+            return await self._films.still(job.media_id, StillKind.POSTER, 0)
+        except ExpectedError as error:
+            if error.code == ErrorCode.NOT_DONE:
+                return None
+            raise
+
+    async def _remove_film(self, command: api.RemoveFilm) -> api.FilmSnapshot:
+        job = await self._media_job(command.media_id)
+        film = await self._get_film(api.GetFilm(media_id=job.media_id))
+        if command.now or film.state == "making":
+            await self._forget(job.id)
+            return film
+        await self._kernel.change(lambda store: store.trash_job(job.id))
+        return await self._get_film(api.GetFilm(media_id=job.media_id))
+
+    async def _restore_film(self, command: api.RestoreFilm) -> api.FilmSnapshot:
+        job = await self._media_job(command.media_id)
+        await self._kernel.change(lambda store: store.restore_job(job.id))
+        return await self._get_film(api.GetFilm(media_id=job.media_id))
+
+    async def _empty_trash(self, _command: api.EmptyTrash) -> int:
+        trash = await self._list_trash(api.ListTrash())
+        for film in trash:
+            await self._forget(film.job_id)
+        return len(trash)
+
+    async def _open_player(self, command: api.OpenPlayer) -> api.PlayerSnapshot:
+        job = await self._media_job(command.media_id)
+        addresses = await self._gateway.open_session(job.media_id)
+        layout = await self._films.layout(job.media_id)
+        info = layout.stills
+        return api.PlayerSnapshot(
+            token=addresses.token,
+            media_id=job.media_id,
+            master=addresses.master,
+            auto=addresses.auto,
+            duration_s=ticks_to_s(layout.plan.duration_ticks),
+            audio=track_snapshots(layout.plan),
+            sheets=addresses.sheets,
+            sheet_layout=api.SheetLayout(
+                interval_s=ticks_to_s(info.interval_ticks),
+                columns=info.columns,
+                rows=info.rows,
+                tile_width=info.tile_width,
+                tile_height=info.tile_height,
+                count=info.count,
+            )
+            if info is not None
+            else None,
+        )
+
+    async def _seek_player(self, command: api.SeekPlayer) -> None:
+        await self._gateway.seek(command.token, command.position_ms)
+
+    async def _close_player(self, command: api.ClosePlayer) -> None:
+        self._gateway.close_session(command.token)
+
+    async def _export(self, command: api.ExportFilm, progress: api.Progress) -> int:
+        job = await self._media_job(command.media_id)
+        return await export_film(
+            self._kernel,
+            self._films,
+            job.media_id,
+            command.path,
+            overwrite=command.overwrite,
+            progress=lambda share: progress(share, "writing"),
+        )
+
+    # The rest
+
+    async def _get_config(self, _command: api.GetConfig) -> dict[str, Any]:
+        return self._kernel.settings.all()
+
+    async def _set_config(self, command: api.SetConfig) -> dict[str, Any]:
+        self._kernel.settings.set(command.key, command.value)
+        return self._kernel.settings.all()
+
+    async def _verify(self, command: api.VerifyVault, progress: api.Progress) -> api.VerifyReport:
+        loop = asyncio.get_running_loop()
+        return await self._housekeeper.verify(
+            repair=command.repair,
+            progress=lambda share: cast("None", loop.call_soon_threadsafe(progress, share, "checking")),
+        )
+
+    async def _doctor(self, _command: api.RunDoctor) -> api.DoctorReport:
+        usage = await self._kernel.store(lambda storage: storage.vault.usage())
+        space = await self._kernel.store(lambda storage: storage.space())
+        return api.DoctorReport(
+            version=app.__version__,
+            data_dir=str(self._kernel.data.root),
+            versions=_versions(),
+            encoders=await self._kernel.supervisor.try_encoders(),
+            disk_free_bytes=space.free_bytes,
+            vault_bytes=usage.size_bytes,
+            database="ok",
+        )
+
+    async def _get_status(self, _command: api.GetStatus) -> api.EngineStatus:
+        return self._status()
+
+    def _status(self) -> api.EngineStatus:
+        return api.EngineStatus(
+            working=self._works, trouble=self._kernel.trouble, idle=self._worker.is_idle or not self._works
+        )
+
+    # Telling and housekeeping
+
+    async def events(self) -> AsyncIterator[api.Changed]:
+        mailbox: asyncio.Queue[api.Changed] = asyncio.Queue()
+        jobs = await self._list_jobs(api.ListJobs())
+        self._subscribers.add(mailbox)
+        try:
+            yield api.Changed(jobs=jobs, library=True, status=self._status())
+            while True:
+                yield await mailbox.get()
+        finally:
+            self._subscribers.discard(mailbox)
+
+    async def _tell(self) -> None:
+        """Tell subscribers what changed, at most four times a second."""
+        last_status: api.EngineStatus | None = None
+        with self._kernel.changed.watch() as changed:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), EVENT_INTERVAL_S if self._worker.running else None)
+                changed.clear()
+                try:
+                    last_status = await self._tell_once(last_status)
+                except ExpectedError as error:
+                    _log.info("changes could not be read: %s", error)
+                await asyncio.sleep(EVENT_INTERVAL_S)
+
+    async def _tell_once(self, last_status: api.EngineStatus | None) -> api.EngineStatus:
+        rows_changed = await self._kernel.queue(lambda store: store.take_changed())
+        for job_id in rows_changed:
+            self._films.forget_job(job_id)
+        status = self._status()
+        changed_ids = rows_changed | {one.job_id for one in self._worker.running.values()}
+        known = set(await self._kernel.queue(lambda store: store.job_ids())) if rows_changed else set(self._snapshots)
+        jobs = []
+        for job_id in changed_ids & (known | changed_ids):
+            try:
+                snapshot = await self._job_snapshot(job_id)
+            except ExpectedError:
+                continue
+            if self._snapshots.get(job_id) != snapshot:
+                self._snapshots[job_id] = snapshot
+                jobs.append(snapshot)
+        gone = tuple(job_id for job_id in rows_changed if job_id not in known)
+        for job_id in gone:
+            self._snapshots.pop(job_id, None)
+        if jobs or gone or status != last_status:
+            event = api.Changed(jobs=tuple(jobs), gone=gone, library=bool(rows_changed), status=status)
+            for mailbox in self._subscribers:
+                mailbox.put_nowait(event)
+        return status
+
+    async def _keep_house(self) -> None:
+        """Empty the Trash of old films and collect, now and then."""
+        await asyncio.sleep(FIRST_COLLECT_S)
+        while True:
+            try:
+                await self._empty_old_trash()
+                report = await self._housekeeper.collect()
+                if report.blocked_by:
+                    _log.warning("collection waits: a film cannot be read to its end; run verify")
+            except ExpectedError as error:
+                _log.info("housekeeping waits: %s", error)
+            await asyncio.sleep(COLLECT_INTERVAL_S)
+
+    async def _empty_old_trash(self) -> None:
+        oldest = self._kernel.clock.wall_ms() - TRASH_MS
+        for film in await self._list_trash(api.ListTrash()):
+            if film.trashed_at_ms is not None and film.trashed_at_ms < oldest:
+                await self._forget(film.job_id)
+
+
+def _say_nothing(_share: float, _what: str) -> None:
+    pass
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "system": platform.platform()}
+    for name in ("av", "PySide6", "aiortc", "PyNaCl", "sqlite-utils", "msgspec"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

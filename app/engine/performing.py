@@ -1,0 +1,286 @@
+"""Doing one task: the source is looked at, a child works, what it makes is sealed and noted, the result is written.
+
+A segment is sealed and noted as soon as the child hands it over, so players have it at once; when the task completes
+they become its bundle, and only then the notes are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from app.core.encoding import encode_canonical
+from app.core.errors import BugError, ErrorCode, ExpectedError
+from app.engine.kernel import Kernel
+from app.engine.publishing import build_film
+from app.media.film import Bundle, BundleEntry, PublishStage, StillsResult, TaskResult
+from app.media.plan import Plan
+from app.playback.source import INIT_NUMBER
+from app.queue.machine import outcome_counts, tasks_that_count
+from app.queue.rows import JobRow, Lease, TaskRow
+from app.queue.store import JobStore
+from app.queue.targets import (
+    ResourceClass,
+    Target,
+    TaskKind,
+    encode_index_result,
+    parse_target,
+    resource_of,
+    tasks_of_plan,
+)
+from app.storage.opening import Storage
+from app.storage.segments import LeaseKey, MadeSegment
+from app.storage.source_ledger import KnownSource, SourceState
+from app.transcode.messages import (
+    Done,
+    IndexSource,
+    InitMade,
+    MakeAudio,
+    MakeStills,
+    MakeVideo,
+    Progressed,
+    Report,
+    SegmentMade,
+    SourceHandle,
+    StillMade,
+)
+from app.transcode.supervisor import ChildControl
+
+_NO_SOURCE = SourceHandle()
+
+
+class Running:
+    """A task that this engine holds the lease of."""
+
+    def __init__(
+        self, *, task: asyncio.Task[None] | None, row: TaskRow, job: JobRow, lease: Lease, plan: Plan | None
+    ) -> None:
+        self.task = task
+        self.row = row
+        self.job = job
+        self.lease = lease
+        self.plan = plan
+        self.target: Target = parse_target(row.target)
+        self.resource: ResourceClass = resource_of(self.target, plan)
+        self.control = ChildControl()
+        self.milli = 0
+        self.film_ticks = 0
+        self.last_segment: dict[str, int] = {}
+        """Rendition or track → the last segment that was made."""
+        self.paused = False
+        self.gave_way = False
+        self.released = False
+        self.unwanted = False
+        """Whether the lease is over already, so that no end is to be written."""
+        self._frozen_since_s: float | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job it belongs to."""
+        return self.row.job_id
+
+    @property
+    def key(self) -> LeaseKey:
+        """Names the lease in the table of segments."""
+        return LeaseKey(task_id=self.row.id, epoch=self.lease.epoch, token=self.lease.token)
+
+    def pause(self) -> None:
+        """Rest, because the owner paused the job."""
+        self.paused = True
+        self.control.freeze()
+
+    def resume(self) -> None:
+        """Go on, because the owner resumed the job."""
+        self.paused = False
+        if not self.gave_way:
+            self.control.thaw()
+
+    def give_way(self) -> None:
+        """Rest until a chunk that somebody waits for is done."""
+        self.gave_way = True
+        self.control.freeze()
+
+    def take_back(self) -> None:
+        """Go on after that."""
+        self.gave_way = False
+        if not self.paused:
+            self.control.thaw()
+
+    def release_when_frozen_for(self, limit_s: float, now_s: float) -> None:
+        """Give the task back when it was frozen for ``limit_s`` (whole chunks stay)."""
+        if not self.control.is_frozen:
+            self._frozen_since_s = None
+        elif self._frozen_since_s is None:
+            self._frozen_since_s = now_s
+        elif now_s - self._frozen_since_s >= limit_s and self.task is not None:
+            self.released = True
+            self.task.cancel()
+
+
+class Performer:
+    """Carries tasks out."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    async def perform(self, running: Running) -> None:
+        """Do the task and write its result.
+
+        Raises ``StaleError`` when the result is not wanted any more, ``ExpectedError`` for what went wrong.
+        """
+        match running.target.kind:
+            case TaskKind.INDEX:
+                await self._index(running)
+            case TaskKind.VIDEO | TaskKind.AUDIO:
+                await self._make(running)
+            case TaskKind.STILLS:
+                await self._stills(running)
+            case TaskKind.PUBLISH:
+                await self._publish(running)
+
+    async def forget(self, running: Running) -> None:
+        """Drop the notes of what an ended lease made; the shards go with a later collection."""
+        await self._kernel.store(lambda storage: storage.segments.drop(running.key))
+
+    async def _index(self, running: Running) -> None:
+        job = running.job
+        request = IndexSource(source=_NO_SOURCE, profile=job.profile, fingerprint=job.fingerprint)
+        done = await self._run_child(running, request)
+        if done.plan is None:
+            raise BugError("the index gave no plan")
+        plan = done.plan
+        await self._complete(running, encode_index_result(plan), next_tasks=tasks_of_plan(plan))
+
+    async def _make(self, running: Running) -> None:
+        plan = _plan_of(running)
+        target = running.target
+        request: Any
+        if target.kind is TaskKind.VIDEO:
+            request = MakeVideo(source=_NO_SOURCE, plan=plan, set=target.name, chunk=target.chunk)
+        else:
+            request = MakeAudio(source=_NO_SOURCE, plan=plan, track=target.name)
+        done = await self._run_child(running, request)
+        bundle = await self._bundle(running)
+        result = TaskResult(bundle=bundle, facts=done.facts, warnings=done.warnings)
+        await self._complete(running, encode_canonical(result).decode())
+        await self.forget(running)
+
+    async def _stills(self, running: Running) -> None:
+        done = await self._run_child(running, MakeStills(source=_NO_SOURCE, plan=_plan_of(running)))
+        if done.stills is None:
+            raise BugError("the stills came without their layout")
+        result = StillsResult(bundle=await self._bundle(running), info=done.stills)
+        await self._complete(running, encode_canonical(result).decode())
+        await self.forget(running)
+
+    async def _publish(self, running: Running) -> None:
+        plan = _plan_of(running)
+        stage = PublishStage(running.target.name)
+
+        def publish(store: JobStore) -> None:
+            job = store.job(running.job_id)
+            outcomes = {
+                task.target: task.outcome.value
+                for task in tasks_that_count(job, store.tasks(job.id))
+                if task.outcome is not None and outcome_counts(job, task)
+            }
+            film = build_film(plan=plan, media_id=job.media_id, stage=stage, outcomes=outcomes)
+            store.complete(running.row.id, running.lease, value=encode_canonical(film).decode())
+            if stage is PublishStage.FULL:
+                store.compact_job(job.id)
+
+        await self._kernel.change(publish)
+
+    async def _complete(self, running: Running, value: str, *, next_tasks: tuple[Any, ...] = ()) -> None:
+        await self._kernel.change(
+            lambda store: store.complete(running.row.id, running.lease, value=value, next_tasks=next_tasks)
+        )
+
+    async def _bundle(self, running: Running) -> str:
+        """Seal the list of what this lease made."""
+
+        def seal(storage: Any) -> str:
+            entries: tuple[BundleEntry, ...] = storage.segments.take(running.key)
+            capability: str = storage.vault.write_bundle(Bundle(entries=entries))
+            return capability
+
+        return await self._kernel.store(seal)
+
+    async def _run_child(self, running: Running, request: Any) -> Done:
+        """Run ``request`` on the job's source, which must be what was added before and after."""
+        source = await self._source(running.job)
+
+        async def take(report: Report) -> None:
+            await self._take(running, report)
+
+        done = await self._kernel.supervisor.run_on_source(
+            request, source.path, on_report=take, control=running.control
+        )
+        await self._source(running.job)
+        return done
+
+    async def _source(self, job: JobRow) -> KnownSource:
+        """Return the job's source; raises ``ExpectedError`` source-gone or source-changed."""
+        source = await self._kernel.store(lambda storage: find_source(storage, job))
+        if source is None:
+            raise ExpectedError(ErrorCode.SOURCE_GONE, f"This device does not hold “{job.name}”; add the file again.")
+        state = await self._kernel.store(lambda storage: storage.sources.state(source))
+        if state is SourceState.GONE:
+            raise ExpectedError(
+                ErrorCode.SOURCE_GONE, f"“{job.name}” is not where it was; bring the file back, then retry."
+            )
+        if state is SourceState.CHANGED:
+            raise ExpectedError(
+                ErrorCode.SOURCE_CHANGED,
+                f"“{job.name}” was changed since it was added; remove it, then add it anew.",
+            )
+        return source
+
+    async def _take(self, running: Running, report: Report) -> None:
+        match report:
+            case Progressed():
+                running.milli, running.film_ticks = report.milli, report.film_ticks
+            case InitMade():
+                await self._keep(running, report.name, INIT_NUMBER, report.data, 0)
+            case SegmentMade():
+                await self._keep(running, report.name, report.number, report.data, report.duration_ticks)
+                running.last_segment[report.name] = report.number
+            case StillMade():
+                await self._keep(running, report.name, report.number, report.data, 0)
+            case _:
+                raise BugError(f"unexpected report {type(report).__name__}")
+
+    async def _keep(self, running: Running, name: str, number: int, data: bytes, duration: int) -> None:
+        """Seal one piece and note it, so that players have it."""
+
+        def keep(storage: Any) -> None:
+            capability = storage.vault.write_bytes(data, pad=True)
+            storage.segments.note(
+                MadeSegment(
+                    lease=running.key,
+                    job_id=running.job_id,
+                    plan=running.target.plan,
+                    name=name,
+                    number=number,
+                    capability=capability,
+                    size_bytes=len(data),
+                    duration_ticks=duration,
+                )
+            )
+
+        await self._kernel.store(keep)
+        self._kernel.changed.set()
+
+
+def find_source(storage: Storage, job: JobRow) -> KnownSource | None:
+    """Return where this device has the content of a job: its own entry, else any with that content."""
+    own = storage.sources.find(job.id)
+    if own is not None and own.fingerprint == job.fingerprint:
+        return own
+    return next(iter(storage.sources.find_by_fingerprint(job.fingerprint)), None)
+
+
+def _plan_of(running: Running) -> Plan:
+    if running.plan is None:
+        raise BugError(f"{running.row.target} was claimed without its plan")
+    return running.plan

@@ -1,0 +1,149 @@
+"""The running engine's door for other processes of the same user: a loopback socket, a token, many requests at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import os
+import secrets
+from typing import Any
+
+from app.core.errors import ErrorCode, ExpectedError
+from app.engine import api
+from app.engine.local import LocalEngine
+from app.engine.lock import Endpoint
+from app.engine.wire import (
+    PROTOCOL,
+    Answer,
+    Ask,
+    FromEngine,
+    Hello,
+    Share,
+    Subscribe,
+    Told,
+    Trouble,
+    Welcome,
+    Withdraw,
+    encode_reply,
+    receive_from_client,
+    send,
+)
+
+_log = logging.getLogger(__name__)
+_TOKEN_BYTES = 32
+_HELLO_S = 5.0
+
+
+class EngineServer:
+    """Lets clients in."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Listen on a free loopback port and publish it beside the lock."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self._engine.lock.publish(Endpoint(port=port, token=self._token, pid=os.getpid()))
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            return
+        self._connections.add(task)
+        connection = _Connection(self._engine, writer)
+        try:
+            async with asyncio.timeout(_HELLO_S):
+                hello = await receive_from_client(reader)
+            if isinstance(hello, Hello) and hmac.compare_digest(hello.token.encode(), self._token.encode()):
+                await connection.serve(reader)
+        except (ExpectedError, TimeoutError, ConnectionError) as error:
+            _log.info("a client's connection ended: %s", error)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await connection.close()
+            self._connections.discard(task)
+            writer.close()
+
+
+class _Connection:
+    """One client: its running requests and the players that end with it."""
+
+    def __init__(self, engine: LocalEngine, writer: asyncio.StreamWriter) -> None:
+        self._engine = engine
+        self._writer = writer
+        self._lock = asyncio.Lock()
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._players: set[str] = set()
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Answer until the client goes away."""
+        await self._send(Welcome(protocol=PROTOCOL))
+        while (message := await receive_from_client(reader)) is not None:
+            match message:
+                case Ask():
+                    self._begin(message.id, self._carry_out(message))
+                case Subscribe():
+                    self._begin(message.id, self._tell(message.id))
+                case Withdraw():
+                    task = self._requests.get(message.id)
+                    if task is not None:
+                        task.cancel()
+                case Hello():
+                    raise ExpectedError(ErrorCode.BAD_MESSAGE, "A client said hello twice.")
+
+    def _begin(self, number: int, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._requests[number] = task
+        task.add_done_callback(lambda _task: self._requests.pop(number, None))
+
+    async def close(self) -> None:
+        """End what the client had going."""
+        tasks = list(self._requests.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for token in self._players:
+            await self._engine.call(api.ClosePlayer(token=token))
+
+    async def _send(self, message: FromEngine) -> None:
+        with contextlib.suppress(ConnectionError):
+            async with self._lock:
+                await send(self._writer, message)
+
+    async def _carry_out(self, ask: Ask) -> None:
+        loop = asyncio.get_running_loop()
+
+        def progress(share: float, what: str) -> None:
+            loop.create_task(self._send(Share(id=ask.id, share=share, what=what)))
+
+        try:
+            reply: Any = await self._engine.call(ask.command, progress=progress)
+        except ExpectedError as error:
+            await self._send(Trouble(id=ask.id, code=error.code, message=error.message))
+            return
+        except Exception as error:  # noqa: BLE001 (the edge of a connection: the client is told)
+            _log.exception("command %s", type(ask.command).__name__)
+            await self._send(Trouble(id=ask.id, code=ErrorCode.INTERNAL, message=f"{type(error).__name__}: {error}"))
+            return
+        if isinstance(reply, api.PlayerSnapshot):
+            self._players.add(reply.token)
+        await self._send(Answer(id=ask.id, reply=encode_reply(reply)))
+
+    async def _tell(self, number: int) -> None:
+        async for event in self._engine.events():
+            await self._send(Told(id=number, event=event))

@@ -1,0 +1,365 @@
+"""The engine's worker: takes tasks by the rules of ``app.queue.schedule``, does them in media children, writes results.
+
+::
+
+    wait for a change ──► choose ──► claim ──► perform ──► complete ──► wait …
+                             │                    │
+                      why nothing is done         ├─ failed: end (transient, permanent)
+                                                  ├─ the machine's fault (disk full …): end (freed), rest, go on
+                                                  ├─ stale (cancelled, removed): drop
+                                                  └─ the engine stops: end (freed)
+
+A paused job's children are frozen at once and hold no slot. When somebody waits to watch a chunk and all slots are
+taken, a running chunk is frozen until that one is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+
+from app.core.errors import BugError, ErrorCode, ErrorInfo, ExpectedError, StaleError
+from app.engine.films import EngineFilms
+from app.engine.kernel import TROUBLES, Kernel
+from app.engine.performing import Performer, Running
+from app.engine.preview import Previewer
+from app.engine.wanted import WantedTasks
+from app.media.plan import Plan
+from app.queue.machine import TaskState, held_state, outcome_counts, tasks_that_count
+from app.queue.rows import EndRank, JobRow, Lease, LeaseFlag, TaskRow
+from app.queue.schedule import Candidate, Decision, candidate_of, choose_task
+from app.queue.store import JobStore
+from app.queue.targets import ResourceClass, TaskKind, decode_index_result, find_target
+from app.transcode.supervisor import ChildError
+
+_log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 12.0
+RELEASE_PAUSED_S = 600.0
+TROUBLE_REST_S = 10.0
+STOP_S = 5.0
+_CANDIDATES = 256
+_CACHED_PLANS = 32
+
+
+class Slots:
+    """How many tasks of each class run at once."""
+
+    def __init__(self, *, heavy: int, light: int) -> None:
+        self._limits = {ResourceClass.HEAVY: heavy, ResourceClass.LIGHT: light, ResourceClass.INLINE: 1}
+
+    def free(self, running: list[Running]) -> dict[ResourceClass, int]:
+        """Return how many tasks of each class may be begun beside ``running``; frozen ones take no slot."""
+        busy = [one.resource for one in running if not one.control.is_frozen]
+        return {kind: limit - busy.count(kind) for kind, limit in self._limits.items()}
+
+
+class Worker:
+    """Does the work of one engine."""
+
+    def __init__(self, kernel: Kernel, films: EngineFilms, wanted: WantedTasks, *, slots: Slots) -> None:
+        self._kernel = kernel
+        self._films = films
+        self._wanted = wanted
+        self._slots = slots
+        self._performer = Performer(kernel)
+        self._previewer = Previewer(kernel, wanted)
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self.running: dict[str, Running] = {}
+        """Task id → what runs now."""
+        self.reason: str | None = None
+        """Why nothing is begun."""
+        self.is_idle = False
+        """Whether there is nothing that this engine can do now."""
+        self._resting_until_s = 0.0
+        self._loop_task: asyncio.Task[None] | None = None
+        wanted.on_wanted = self._kernel.changed.set
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._loop_task = asyncio.create_task(self._run(), name="worker")
+
+    async def stop(self) -> None:
+        """End what runs as *freed* within 5 s and stop."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
+        tasks = [one.task for one in self.running.values() if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_S)
+        await self._previewer.close()
+
+    # What people do to jobs
+
+    def pause(self, job_id: str) -> None:
+        """Freeze the job's children at once."""
+        for one in self._of(job_id):
+            one.pause()
+        self._kernel.changed.set()
+
+    def resume(self, job_id: str) -> None:
+        """Let the job's children go on."""
+        for one in self._of(job_id):
+            one.resume()
+        self._kernel.changed.set()
+
+    async def drop(self, job_id: str) -> None:
+        """End the job's children and wait until they are gone; their results are not wanted."""
+        tasks = [one.task for one in self._of(job_id) if one.task is not None]
+        for one in self._of(job_id):
+            one.unwanted = True
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_S)
+        await self._previewer.drop(job_id)
+
+    def _of(self, job_id: str) -> list[Running]:
+        return [one for one in self.running.values() if one.job_id == job_id]
+
+    # The loop
+
+    async def _run(self) -> None:
+        with self._kernel.changed.watch() as changed:
+            while True:
+                changed.clear()
+                delay_s = await self._step()
+                if delay_s == 0:
+                    continue
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), delay_s)
+
+    async def _step(self) -> float | None:
+        """Begin one task if there is one; return 0 to look again at once, else how long to wait at most."""
+        now_s = self._kernel.clock.monotonic_s()
+        if now_s < self._resting_until_s:
+            return self._resting_until_s - now_s
+        try:
+            decision = await self._decide(now_s)
+            if decision.task_id is not None:
+                await self._begin(decision.task_id)
+                return 0
+        except StaleError:
+            return 0
+        except ExpectedError as error:
+            self._rest(error)
+            return TROUBLE_REST_S
+        self._give_way_back()
+        self.reason = decision.reason
+        self.is_idle = not self.running and decision.look_again_at_s is None
+        if decision.look_again_at_s is not None:
+            return max(0.05, decision.look_again_at_s - now_s)
+        return None
+
+    def _rest(self, error: ExpectedError) -> None:
+        """Say why the machine cannot work now, and look again later."""
+        self._kernel.trouble = error.info
+        self._resting_until_s = self._kernel.clock.monotonic_s() + TROUBLE_REST_S
+        self._kernel.changed.set()
+
+    async def _decide(self, now_s: float) -> Decision:
+        wanted = self._wanted.task_ids
+        candidates = await self._kernel.queue(lambda store: self._candidates(store, wanted))
+        startable = [one for one in candidates if one.task_id not in self.running]
+        free = self._slots.free(list(self.running.values()))
+        decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s)
+        if self._must_give_way(startable, wanted, free, decision):
+            free[ResourceClass.HEAVY] += 1
+            decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s)
+        await self._previewer.look(self.running.values())
+        return decision
+
+    def _must_give_way(
+        self,
+        startable: list[Candidate],
+        wanted: frozenset[str],
+        free: dict[ResourceClass, int],
+        decision: Decision,
+    ) -> bool:
+        """Freeze a running chunk when somebody waits to watch another one and there is no room; True if it did."""
+        waited_for = [one for one in startable if one.task_id in wanted and one.resource is ResourceClass.HEAVY]
+        if not waited_for or free[ResourceClass.HEAVY] > 0 or decision.task_id in wanted:
+            return False
+        movable = [
+            one
+            for task_id, one in self.running.items()
+            if one.resource is ResourceClass.HEAVY and task_id not in wanted and not one.control.is_frozen
+        ]
+        if not movable:
+            return False
+        movable[-1].give_way()
+        return True
+
+    def _give_way_back(self) -> None:
+        """Thaw chunks that gave way, as far as there is room."""
+        for one in self.running.values():
+            if one.gave_way and self._slots.free(list(self.running.values()))[ResourceClass.HEAVY] > 0:
+                one.take_back()
+
+    def _candidates(self, store: JobStore, wanted: frozenset[str]) -> list[Candidate]:
+        """Read the open tasks that matter now (on the queue's thread)."""
+        tasks = {task.id: task for task in store.all_open_tasks(limit=_CANDIDATES)}
+        open_jobs = {task.job_id for task in tasks.values() if task.kind != TaskKind.PUBLISH}
+        open_jobs |= {one.job_id for one in self.running.values()}
+        for task_id in wanted - set(tasks):
+            try:
+                tasks[task_id] = store.task(task_id)
+            except ExpectedError:
+                continue
+        candidates = []
+        for task in tasks.values():
+            job = store.job(task.job_id)
+            if held_state(job, task) is not TaskState.AVAILABLE:
+                continue
+            candidate = self._candidate(store, job, task, others_open=task.job_id in open_jobs)
+            if candidate is not None:
+                candidates.append(candidate)
+        return candidates
+
+    def _candidate(self, store: JobStore, job: JobRow, task: TaskRow, *, others_open: bool) -> Candidate | None:
+        target = find_target(task.target)
+        if target is None:
+            return None
+        if target.kind is TaskKind.PUBLISH and target.name == "full" and others_open:
+            return None
+        plan = self._plan(store, job, target.plan) if target.kind is not TaskKind.INDEX else None
+        if plan is None and target.kind is not TaskKind.INDEX:
+            return None
+        completed: list[str] = []
+        failed: list[str] = []
+        if target.kind is TaskKind.PUBLISH:
+            for other in tasks_that_count(job, store.tasks(job.id)):
+                if outcome_counts(job, other):
+                    completed.append(other.target)
+                elif held_state(job, other) is TaskState.FAILED:
+                    failed.append(other.target)
+        return candidate_of(
+            job,
+            task,
+            plan=plan,
+            completed=set(completed),
+            failed=set(failed),
+            resting_until_s=store.resting_until_s(task.id),
+        )
+
+    def _plan(self, store: JobStore, job: JobRow, name: str) -> Plan | None:
+        plan = self._plans.get(name)
+        if plan is None:
+            index = store.accepted_index(job.id)
+            if index is None or store.accepted_plan_hash(job.id) != name:
+                return None
+            plan = self._plans[name] = decode_index_result(index.value)
+            while len(self._plans) > _CACHED_PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    # One task
+
+    async def _begin(self, task_id: str) -> None:
+        def claim(store: JobStore) -> tuple[Lease, TaskRow, JobRow, Plan | None]:
+            lease = store.claim(task_id)
+            task = store.task(task_id)
+            job = store.job(task.job_id)
+            target = find_target(task.target)
+            return lease, task, job, self._plan(store, job, target.plan) if target and target.plan else None
+
+        lease, task, job, plan = await self._kernel.change(claim)
+        self._kernel.trouble = None
+        self.is_idle = False
+        running = Running(task=None, row=task, job=job, lease=lease, plan=plan)
+        self.running[task_id] = running
+        running.task = asyncio.create_task(self._hold(running), name=task.target)
+
+    async def _hold(self, running: Running) -> None:
+        """Hold the lease while the task is done, and see it ended whatever happens."""
+        beats = asyncio.create_task(self._beat(running))
+        try:
+            await self._perform(running)
+        finally:
+            beats.cancel()
+            await asyncio.gather(beats, return_exceptions=True)
+            self.running.pop(running.row.id, None)
+            self._kernel.changed.set()
+
+    async def _perform(self, running: Running) -> None:
+        try:
+            await self._performer.perform(running)
+        except StaleError:
+            await self._performer.forget(running)
+        except asyncio.CancelledError:
+            await self._end(running, EndRank.FREED, ErrorCode.CANCELLED, "The engine stopped; it goes on later.")
+            raise
+        except ChildError as error:
+            if running.released:
+                await self._end(running, EndRank.FREED, ErrorCode.CANCELLED, "It was paused for long.")
+            else:
+                rank = EndRank.PERMANENT if error.permanent else EndRank.TRANSIENT
+                await self._end(running, rank, error.code, error.message)
+        except ExpectedError as error:
+            if error.code in TROUBLES:
+                await self._end(running, EndRank.FREED, error.code, error.message)
+                self._rest(error)
+            else:
+                await self._end(running, _rank_of(error), error.code, error.message)
+        except Exception as error:  # noqa: BLE001 (the edge of the worker: one task fails, nothing else)
+            _log.exception("task %s", running.row.target)
+            message = str(error) if isinstance(error, BugError) else f"{type(error).__name__}: {error}"
+            await self._end(running, EndRank.TRANSIENT, ErrorCode.INTERNAL, message)
+
+    async def _end(self, running: Running, rank: EndRank, code: ErrorCode, message: str) -> None:
+        """Write the end of a lease and forget what it made."""
+        if not running.unwanted:
+            try:
+                await self._kernel.change(
+                    lambda store: store.end(running.row.id, running.lease, rank=rank, code=code, message=message)
+                )
+            except (StaleError, ExpectedError) as error:
+                _log.info("the end of %s could not be written: %s", running.row.target, error)
+        await self._performer.forget(running)
+
+    async def _beat(self, running: Running) -> None:
+        """Give signs of life, with progress; a stale answer ends the work."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            running.release_when_frozen_for(RELEASE_PAUSED_S, self._kernel.clock.monotonic_s())
+            flag = LeaseFlag.RUNNING
+            if running.paused:
+                flag = LeaseFlag.PAUSED
+            elif running.control.is_frozen:
+                flag = LeaseFlag.FROZEN
+            try:
+                running.lease = await self._kernel.change(
+                    lambda store, flag=flag: store.beat(  # type: ignore[misc]
+                        running.row.id, running.lease, progress_milli=running.milli, flag=flag
+                    )
+                )
+            except StaleError:
+                running.unwanted = True
+                if running.task is not None:
+                    running.task.cancel()
+                return
+            except ExpectedError as error:
+                _log.info("a sign of life of %s was not written: %s", running.row.target, error)
+
+    @property
+    def trouble(self) -> ErrorInfo | None:
+        """What holds all work up."""
+        return self._kernel.trouble
+
+
+def _rank_of(error: ExpectedError) -> EndRank:
+    """Return how an error of the world ends a lease: what another try cannot change is permanent."""
+    lasting = {
+        ErrorCode.SOURCE_CHANGED,
+        ErrorCode.SOURCE_GONE,
+        ErrorCode.NOT_FOUND,
+        ErrorCode.UNREADABLE,
+        ErrorCode.EMPTY,
+        ErrorCode.DAMAGED_SOURCE,
+        ErrorCode.RESULT_LOST,
+    }
+    return EndRank.PERMANENT if error.code in lasting else EndRank.TRANSIENT
