@@ -111,8 +111,6 @@ async def answer_later(
         close_abruptly(request)
     except ConnectionError:
         pass  # the player went away; nobody is left to tell
-    finally:
-        fetch.cancel()
     return response
 
 

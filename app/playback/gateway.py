@@ -16,9 +16,7 @@ from aiohttp import web
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.source import TICKS_PER_S
-from app.playback.adaptation import Offer, choose_rendition, next_rate
 from app.playback.addresses import (
-    AUTO,
     AUTO_MASTER_PLAYLIST,
     MASTER_PLAYLIST,
     SHEETS,
@@ -41,15 +39,14 @@ from app.playback.answers import (
     refuse,
 )
 from app.playback.playlists import format_auto_master, format_auto_media, format_master, format_media
+from app.playback.reader import PieceReader, check_piece, check_plan
 from app.playback.session import PlayerSession
-from app.playback.source import INIT_NUMBER, FilmLayout, FilmSource
+from app.playback.source import FilmLayout, FilmSource
 
 LOOPBACK = "127.0.0.1"
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _TOKEN_BYTES = 32
 _CLOSE_S = 0.5
-_AT_ONCE_S = 0.05
-"""A first segment that comes within this may be replaced by a better one without the viewer noticing."""
 
 
 class GatewayTimings(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +78,7 @@ class Gateway:
 
     def __init__(self, source: FilmSource, *, timings: GatewayTimings | None = None) -> None:
         self._source = source
+        self._reader = PieceReader(source)
         self._timings = timings or GatewayTimings()
         self._sessions: dict[str, PlayerSession] = {}
         self._runner: web.ServerRunner | None = None
@@ -164,7 +162,7 @@ class Gateway:
             case MediaPlaylistAddress(name=name, plan_hash=None):
                 return answer_playlist(format_auto_media(layout))
             case MediaPlaylistAddress(name=name):
-                _check_plan(layout, address.plan_hash, name)
+                check_plan(layout, address.plan_hash, name)
                 return answer_playlist(format_media(layout, name))
             case PieceAddress():
                 return await self._answer_piece(request, session, layout, address)
@@ -172,96 +170,47 @@ class Gateway:
     async def _answer_piece(
         self, request: web.BaseRequest, session: PlayerSession, layout: FilmLayout, piece: PieceAddress
     ) -> web.StreamResponse:
-        _check_piece(layout, piece)
+        check_piece(layout, piece)
         content_type = AUDIO_TYPE if any(one.name == piece.name for one in layout.plan.audio) else VIDEO_TYPE
         is_left_behind = session.is_left_behind(piece.name, piece.number, now=asyncio.get_running_loop().time())
-        if await self._is_made(session, layout, piece):
-            return answer_bytes(request, await self._fetch(session, layout, piece), content_type)
-        if await self._source.is_paused(session.media_id):
-            raise ExpectedError(ErrorCode.NOT_DONE, "This film is paused; resume its job to go on watching.")
-        if request.method == "HEAD":
-            return await answer_head_of_missing(request, content_type)
-        if is_left_behind:
-            raise ExpectedError(ErrorCode.NOT_DONE, "The player went elsewhere; this segment is not waited for.")
-        fetch = asyncio.ensure_future(self._fetch(session, layout, piece))
+        is_made = await self._reader.is_made(session, layout, piece)
+        if not is_made:
+            if await self._source.is_paused(session.media_id):
+                raise ExpectedError(ErrorCode.NOT_DONE, "This film is paused; resume its job to go on watching.")
+            if request.method == "HEAD":
+                return await answer_head_of_missing(request, content_type)
+            if is_left_behind:
+                raise ExpectedError(ErrorCode.NOT_DONE, "The player went elsewhere; this segment is not waited for.")
+        fetch = asyncio.ensure_future(self._reader.read(session, layout, piece))
         session.begin_wait(fetch, piece.number)
-        return await self._answer_when_made(request, session, fetch, content_type)
+        try:
+            return await self._answer_fetch(request, session, fetch, content_type, is_made=is_made)
+        finally:
+            fetch.cancel()
 
-    async def _answer_when_made(
-        self, request: web.BaseRequest, session: PlayerSession, fetch: asyncio.Future[bytes], content_type: str
+    async def _answer_fetch(
+        self,
+        request: web.BaseRequest,
+        session: PlayerSession,
+        fetch: asyncio.Future[bytes],
+        content_type: str,
+        *,
+        is_made: bool,
     ) -> web.StreamResponse:
+        """Answer with the length when the piece comes within a beat, as what is made nearly always does."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + (self._timings.limit_s if is_browser(request) else math.inf)
+        if is_made:
+            await asyncio.wait({fetch}, timeout=self._timings.beat_s)
+        if fetch.cancelled():
+            raise ExpectedError(ErrorCode.NOT_DONE, "The player went elsewhere; this segment is not waited for.")
+        if fetch.done():
+            return answer_bytes(request, fetch.result(), content_type)
 
         async def goes_on() -> bool:
-            return loop.time() < ends_at and not await self._source.is_paused(session.media_id)
+            return loop.time() < ends_at and (is_made or not await self._source.is_paused(session.media_id))
 
         return await answer_later(request, fetch, content_type, beat_s=self._timings.beat_s, goes_on=goes_on)
-
-    async def _is_made(self, session: PlayerSession, layout: FilmLayout, piece: PieceAddress) -> bool:
-        if piece.name != AUTO:
-            return await self._source.is_made(session.media_id, piece.name, piece.number)
-        if piece.number == INIT_NUMBER and session.auto_init is not None:
-            return await self._source.is_made(session.media_id, session.auto_init, piece.number)
-        return (await self._choose(session, layout, piece.number)).is_made
-
-    async def _fetch(self, session: PlayerSession, layout: FilmLayout, piece: PieceAddress) -> bytes:
-        if piece.name != AUTO:
-            data = await self._read(session, piece.name, piece.number)
-        elif piece.number == INIT_NUMBER:
-            data = await self._fetch_auto_init(session, layout)
-        else:
-            data = await self._fetch_auto_segment(session, layout, piece.number)
-        _check_plan(await self._source.layout(session.media_id), piece.plan_hash, piece.name)
-        return data
-
-    async def _fetch_auto_init(self, session: PlayerSession, layout: FilmLayout) -> bytes:
-        if session.auto_init is None:
-            session.auto_init = (await self._choose(session, layout, INIT_NUMBER)).name
-        return await self._read(session, session.auto_init, INIT_NUMBER)
-
-    async def _fetch_auto_segment(self, session: PlayerSession, layout: FilmLayout, number: int) -> bytes:
-        """Fetch the rendition of choice, and choose once more when the first choice was made knowing little.
-
-        That is so when the segment had to be made (better ones may have been finished with it), and for the first
-        segment of all (only now something is measured; a better one is fetched only if this one came at once).
-        """
-        choice = await self._choose(session, layout, number)
-        is_first = session.rate is None
-        started_at = asyncio.get_running_loop().time()
-        data = await self._read_measured(session, choice, number)
-        came_at_once = asyncio.get_running_loop().time() - started_at <= _AT_ONCE_S
-        if choice.is_made and not (is_first and came_at_once):
-            return data
-        better = await self._choose(session, layout, number)
-        if better.name == choice.name or not better.is_made:
-            return data
-        return await self._read_measured(session, better, number)
-
-    async def _read_measured(self, session: PlayerSession, choice: Offer, number: int) -> bytes:
-        loop = asyncio.get_running_loop()
-        started_at = loop.time()
-        data = await self._read(session, choice.name, number)
-        if choice.is_made:
-            session.rate = next_rate(session.rate, size_bytes=len(data), duration_s=loop.time() - started_at)
-        return data
-
-    async def _read(self, session: PlayerSession, name: str, number: int) -> bytes:
-        if number == INIT_NUMBER:
-            return await self._source.init_section(session.media_id, name)
-        return await self._source.segment(session.media_id, name, number)
-
-    async def _choose(self, session: PlayerSession, layout: FilmLayout, number: int) -> Offer:
-        offers = [
-            Offer(
-                name=one.name,
-                peak=layout.rate(one.name).peak,
-                is_made=await self._source.is_made(session.media_id, one.name, number),
-                work=layout.plan.set_of(one.name).weight,
-            )
-            for one in layout.plan.renditions
-        ]
-        return choose_rendition(offers, session.rate)
 
 
 def is_loopback_host(host: str) -> bool:
@@ -280,14 +229,3 @@ def _refusal(request: web.BaseRequest) -> web.Response | None:
     if not is_loopback_host(request.headers.get("Host", "")):
         return refuse(403, "This server is for this machine only.")
     return None
-
-
-def _check_plan(layout: FilmLayout, plan_hash: str | None, name: str) -> None:
-    if plan_hash != layout.plan_hash or not (name == AUTO or layout.has(name)):
-        raise ExpectedError(ErrorCode.NO_SUCH_ID, "The film was planned anew; load its playlist again.")
-
-
-def _check_piece(layout: FilmLayout, piece: PieceAddress) -> None:
-    _check_plan(layout, piece.plan_hash, piece.name)
-    if piece.number >= layout.plan.segment_count:
-        raise ExpectedError(ErrorCode.NO_SUCH_ID, f"The film has {layout.plan.segment_count} segments.")

@@ -101,17 +101,18 @@ async def seek_address(stage: Stage) -> AsyncIterator[Callable[[float], str]]:
 
 
 async def make_when_wanted(stage: Stage, ladder: Ladder) -> None:
-    """Add what is asked for half a second later, as an encoder would; runs until cancelled.
+    """Add what is asked for 0.6 to 1.2 s later, as an encoder would; runs until cancelled.
 
     The real time that passes is the point: the players must bear it.
     """
-    made = 0
+    pieces = {one.name: one for one in ladder.pieces}
+    made = due = 0
     while True:
-        await asyncio.sleep(0.5)
-        wanted, made = stage.source.wanted[made:], len(stage.source.wanted)
-        for _, name, number in wanted:
-            piece = next(one for one in ladder.pieces if one.name == name)
+        for _, name, number in stage.source.wanted[made:due]:
+            piece = pieces[name]
             await stage.source.put(MEDIA, name, number, piece.init if number == INIT_NUMBER else piece.segments[number])
+        made, due = due, len(stage.source.wanted)
+        await asyncio.sleep(0.6)
 
 
 @pytest.fixture
@@ -190,7 +191,10 @@ async def test_hlsjs_switches_renditions_and_seeks(film: Stage) -> None:
 
 @pytest.mark.usefixtures("_hlsjs")
 async def test_hlsjs_waits_for_what_is_in_the_making(in_the_making: Stage) -> None:
-    report = await play_with_hlsjs(in_the_making.addresses.master, [Play(), Fill(end=COUNT, fps=FPS)])
+    impatient = {"maxTimeToFirstByteMs": 500, "maxLoadTimeMs": 20_000, "timeoutRetry": None, "errorRetry": None}
+    steps: list[hlsjs_judge.Step] = [Play(), Fill(end=COUNT, fps=FPS)]
+    url = in_the_making.addresses.master
+    report = await play_with_hlsjs(url, steps, fragLoadPolicy={"default": impatient})
     check_frames_in_order(report.frames, fps=FPS)
     assert set(numbers_of(report.frames)) | set(numbers_of(report.looked)) == set(range(COUNT))
     assert report.serious_faults == ()
