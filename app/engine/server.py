@@ -128,8 +128,12 @@ class _Connection:
     async def _carry_out(self, ask: Ask) -> None:
         loop = asyncio.get_running_loop()
 
+        notes: set[asyncio.Task[None]] = set()
+
         def progress(share: float, what: str) -> None:
-            loop.create_task(self._send(Share(id=ask.id, share=share, what=what)))
+            note = loop.create_task(self._send(Share(id=ask.id, share=share, what=what)))
+            notes.add(note)
+            note.add_done_callback(notes.discard)
 
         try:
             reply: Any = await self._engine.call(ask.command, progress=progress)

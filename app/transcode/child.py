@@ -22,16 +22,20 @@ from app.transcode.messages import (
     IndexSource,
     JoinFilm,
     MakeAudio,
+    MakeSample,
     MakeStills,
     MakeVideo,
+    PlayThrough,
     ProbeSource,
     Request,
     TryEncoders,
     read_request,
 )
 from app.transcode.opening import open_source
+from app.transcode.playthrough import play_through
 from app.transcode.probe import probe_source
 from app.transcode.reporting import PipeReporter
+from app.transcode.sample import make_sample
 from app.transcode.sandbox import confine
 from app.transcode.video import make_video
 
@@ -57,6 +61,10 @@ def carry_out(request: Request, reporter: PipeReporter) -> Done:  # noqa: PLR091
             return Done(stills=make_stills(request, reporter))
         case JoinFilm():
             return Done(size_bytes=join_film(request, reporter))
+        case PlayThrough():
+            return Done(streams=play_through(request))
+        case MakeSample():
+            return Done(size_bytes=make_sample(request))
         case TryEncoders():
             return Done(encoders=try_encoders())
 

@@ -15,7 +15,7 @@ from app.transcode.reporting import Reporter
 
 def join_film(request: JoinFilm, reporter: Reporter) -> int:
     """Write the film to ``output_fd`` and return its size in bytes."""
-    inputs = [_open_pipe(fd) for fd in request.inputs]
+    inputs = [open_pipe(fd) for fd in request.inputs]
     with os.fdopen(os.dup(request.output_fd), "wb") as file:
         with av.open(file, "w", format="mp4", options={"movflags": "use_metadata_tags"}) as output:
             _remux(inputs, output, request, reporter)
@@ -27,7 +27,8 @@ def join_film(request: JoinFilm, reporter: Reporter) -> int:
     return size
 
 
-def _open_pipe(fd: int) -> Any:
+def open_pipe(fd: int) -> Any:
+    """Open a fragmented MP4 stream that arrives on a descriptor."""
     return av.open(
         "fd:", "r", format="mov", options={"fd": str(fd), "protocol_whitelist": "fd", "format_whitelist": "mov"}
     )

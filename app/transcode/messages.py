@@ -79,11 +79,36 @@ class JoinFilm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     duration_ticks: int
 
 
+class PlayThrough(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Decode streams that arrive on descriptors to their ends and say what was in them."""
+
+    inputs: tuple[int, ...]
+
+
+class MakeSample(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Write a short film with picture and sound."""
+
+    output_fd: int
+    seconds: int
+
+
+class StreamFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out of a stream that was played through."""
+
+    frames: int
+    first_s: float
+    end_s: float
+    errors: int
+    detail: str
+    """Size of the picture, or the sound's rate and channels."""
+
+
 class TryEncoders(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Encode one real frame with every H.264 encoder that is built in."""
 
 
-Request = ProbeSource | IndexSource | MakeVideo | MakeAudio | MakeStills | JoinFilm | TryEncoders
+SourceRequest = ProbeSource | IndexSource | MakeVideo | MakeAudio | MakeStills
+Request = SourceRequest | JoinFilm | PlayThrough | MakeSample | TryEncoders
 
 
 class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -126,6 +151,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     warnings: tuple[str, ...] = ()
     stills: StillsInfo | None = None
     encoders: dict[str, str] = {}
+    streams: tuple[StreamFacts, ...] = ()
     size_bytes: int = 0
 
 

@@ -34,15 +34,15 @@ from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.transcode.messages import (
     Done,
     Failed,
-    IndexSource,
     JoinFilm,
-    MakeAudio,
-    MakeStills,
-    MakeVideo,
+    MakeSample,
+    PlayThrough,
     ProbeSource,
     Report,
     Request,
     SourceHandle,
+    SourceRequest,
+    StreamFacts,
     TryEncoders,
     decode_report,
     encode_frame,
@@ -56,7 +56,6 @@ _WATCH_INTERVAL_S = 0.5
 STALL_S = 120.0
 PROBE_S = 10.0
 
-SourceRequest = ProbeSource | IndexSource | MakeVideo | MakeAudio | MakeStills
 S = TypeVar("S", bound=SourceRequest)
 OnReport = Callable[[Report], Awaitable[None]]
 
@@ -204,6 +203,15 @@ class Supervisor:
     async def try_encoders(self) -> dict[str, str]:
         """Return which encoders of this machine work."""
         return (await self.run(TryEncoders())).encoders
+
+    async def play_through(self, inputs: Sequence[int]) -> tuple[StreamFacts, ...]:
+        """Decode streams from pipes to their ends and return what was in them."""
+        return (await self.run(PlayThrough(inputs=tuple(inputs)), descriptors=inputs)).streams
+
+    async def make_sample(self, output_fd: int, *, seconds: int) -> int:
+        """Write a short film of our own; returns its size in bytes."""
+        request = MakeSample(output_fd=output_fd, seconds=seconds)
+        return (await self.run(request, descriptors=(output_fd,))).size_bytes
 
     async def join(self, request: JoinFilm, *, on_report: OnReport | None = None) -> Done:
         """Remux streams from pipes into one file."""

@@ -37,6 +37,7 @@ from app.ui.presenters import (
     LibraryBoard,
     Notice,
     QueueBoard,
+    Section,
     Tone,
     changed_text,
     film_details,
@@ -125,7 +126,7 @@ class Controller(QObject):
         self.library_model = LibraryModel(self.posters, self)
         self.trash_model = LibraryModel(self.posters, self)
         self.intake = Intake(bridge, self.background, expand_paths, self)
-        self.is_loaded = False
+        self.loaded: set[Section] = set()
         self._clock = clock or SystemClock()
         self._library = LibraryBoard(wording)
         self._trash = LibraryBoard(wording)
@@ -299,7 +300,7 @@ class Controller(QObject):
 
     def _on_changed(self, changed: Changed, is_everything: bool) -> None:  # noqa: FBT001 (a Qt slot)
         if is_everything:
-            self.is_loaded = True
+            self.loaded.add(Section.QUEUE)
             self.posters.forget_missing()
             self.untold.emit(_ENGINE_KEY)
         if changed.status is not None:
@@ -330,11 +331,13 @@ class Controller(QObject):
             self.told.emit(notice)
 
     def _library_came(self, films: tuple[FilmSnapshot, ...]) -> None:
+        self.loaded.add(Section.LIBRARY)
         self._library.put_all(films)
         self._library.follow(self.queue.jobs.values())
         self._show_library()
 
     def _trash_came(self, films: tuple[FilmSnapshot, ...]) -> None:
+        self.loaded.add(Section.TRASH)
         self._trash.put_all(films)
         self.trash_model.set_rows(self._trash.rows(now_ms=self._clock.wall_ms()))
         self.library_changed.emit()

@@ -63,30 +63,24 @@ class Intake(QObject):
         """How many known paths the engine has not been asked about yet; folders being walked count as one."""
         return len(self._waiting) + self._walks
 
-    def add(self, paths: Sequence[bytes]) -> None:
-        """Add files and folders."""
-        if not paths:
+    def add(self, paths: Sequence[bytes], refused: Sequence[tuple[str, str]] = ()) -> None:
+        """Add files and folders; ``refused`` are names of what came along but is no path here, with the reason."""
+        if not paths and not refused:
             return
-        self._begin()
-        self._walks += 1
-        self._background.stream(lambda: self._expand_paths(paths), self._found, self._walked)
-        self._tell()
-
-    def refuse(self, name: str, message: str) -> None:
-        """Count something that is not even a path as refused."""
-        self._begin()
-        info = ErrorInfo(code=str(ErrorCode.NOT_FOUND), message=message)
-        self._tally = self._tally.with_refusal(name, info)
-        self._tally = msgspec.structs.replace(self._tally, sent=self._tally.sent + 1)
+        if self._tally.is_over:
+            self._tally = AddTally()
+        for name, message in refused:
+            info = ErrorInfo(code=str(ErrorCode.NOT_FOUND), message=message)
+            self._tally = self._tally.with_refusal(name, info)
+        self._tally = msgspec.structs.replace(self._tally, sent=self._tally.sent + len(refused))
+        if paths:
+            self._walks += 1
+            self._background.stream(lambda: self._expand_paths(paths), self._found, self._walked)
         self._tell()
 
     def stop(self) -> None:
         """Forget what has not been asked for yet."""
         self._waiting.clear()
-
-    def _begin(self) -> None:
-        if self._tally.is_over:
-            self._tally = AddTally()
 
     def _found(self, paths: list[bytes]) -> None:
         self._waiting.extend(paths)

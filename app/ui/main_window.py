@@ -34,9 +34,9 @@ from app.ui.details import DetailsDialog
 from app.ui.intake import path_of_url
 from app.ui.library_view import LibraryView
 from app.ui.notices import NoticeBoard, plain_label
-from app.ui.panels import DropVeil, EmptyPage, Header, Section, Sidebar
+from app.ui.panels import DropVeil, EmptyPage, Header, Sidebar
 from app.ui.player_window import PlayerWindow
-from app.ui.presenters import Detail, FilmAction, JobAction, Notice
+from app.ui.presenters import Detail, FilmAction, JobAction, Notice, Section
 from app.ui.queue_view import QueueView, action_labels
 from app.ui.theme import SPACE
 
@@ -213,7 +213,7 @@ class MainWindow(QMainWindow):
         )
 
     def _page(self) -> QWidget:
-        if not self._controller.is_loaded:
+        if self._section not in self._controller.loaded:
             return self._loading
         places: dict[Section, tuple[QWidget, QAbstractItemModel]] = {
             Section.LIBRARY: (self.library, self._controller.library_model),
@@ -265,13 +265,11 @@ class MainWindow(QMainWindow):
     def add_urls(self, urls: Sequence[QUrl]) -> None:
         """Add local files and folders; what is not on this machine is refused in words."""
         paths = [(url, path_of_url(url)) for url in urls]
-        for url, path in paths:
-            if path is None:
-                self._controller.intake.refuse(
-                    url.toDisplayString(),
-                    self.tr("Only files on this machine can be added; download it first."),
-                )
-        self._controller.intake.add([path for _url, path in paths if path is not None])
+        reason = self.tr("Only files on this machine can be added; download it first.")
+        self._controller.intake.add(
+            [path for _url, path in paths if path is not None],
+            [(url.toDisplayString(), reason) for url, path in paths if path is None],
+        )
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if event.mimeData().hasUrls():

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.ui.icons import SignButton, paint_icon
 from app.ui.notices import plain_label
+from app.ui.presenters import Section
 from app.ui.theme import RADIUS, SPACE, scaled_font, tokens_of
-
-
-class Section(IntEnum):
-    """The pages, in the order of the sidebar."""
-
-    LIBRARY = 0
-    QUEUE = 1
-    TRASH = 2
 
 
 class SectionButton(SignButton):

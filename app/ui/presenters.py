@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
@@ -21,6 +21,14 @@ from app.ui.wording import Wording, clean_line, format_clock, format_percent, fo
 TRASH_DAYS = 30
 _DAY_MS = 86_400_000
 _FINISHED = frozenset({"done", "cancelled"})
+
+
+class Section(IntEnum):
+    """The pages, in the order of the sidebar."""
+
+    LIBRARY = 0
+    QUEUE = 1
+    TRASH = 2
 
 
 class Tone(StrEnum):

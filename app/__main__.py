@@ -1,0 +1,6 @@
+"""Run with ``python -m app``."""
+
+from app.main import main
+
+if __name__ == "__main__":
+    main()

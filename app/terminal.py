@@ -1,0 +1,158 @@
+"""How the command line looks: progress with rate and time left, tables, JSON lines.
+
+Results go to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from app.engine.api import FilmSnapshot, JobSnapshot
+
+_KIB = 1024
+_FINAL = {"done", "error", "cancelled"}
+
+
+class Terminal:
+    """Where a command prints; with ``as_json`` only JSON lines reach standard output."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._errors = Console(stderr=True, highlight=False)
+        self._output = Console(highlight=False)
+
+    def result(self, value: Any, text: str | None = None) -> None:
+        """Print one result: as a JSON line, or as ``text``."""
+        if self.as_json:
+            click.echo(msgspec.json.encode(value).decode())
+        elif text is not None:
+            self._output.print(Text(text), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Say something that is no result."""
+        self._errors.print(Text(text), soft_wrap=True)
+
+    def failure(self, code: str, message: str) -> None:
+        """Say what went wrong."""
+        self._errors.print(Text.assemble((f"{code}: ", "bold red"), message), soft_wrap=True)
+
+    def table(self, rows: Iterable[Any], columns: tuple[str, ...], cells: Any, empty: str) -> None:
+        """Print rows as a table, or as one JSON object a line."""
+        rows = list(rows)
+        if self.as_json:
+            for row in rows:
+                self.result(row)
+            return
+        if not rows:
+            self.note(empty)
+            return
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for column in columns:
+            table.add_column(column, overflow="fold", no_wrap=column == "Id")
+        for row in rows:
+            table.add_row(*(Text(str(cell)) for cell in cells(row)))
+        self._output.print(table)
+
+    @contextmanager
+    def job_progress(self) -> Iterator[JobProgress]:
+        """Lend the progress display of jobs; silent with JSON."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}", style="dim"),
+        )
+        with Progress(*columns, console=self._errors, disable=self.as_json, transient=False) as bars:
+            yield JobProgress(bars)
+
+    @contextmanager
+    def share_progress(self, what: str) -> Iterator[Any]:
+        """Lend a function that shows a share from 0 to 1, with the time left."""
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}", style="dim"))
+        with Progress(*columns, console=self._errors, disable=self.as_json, transient=True) as bars:
+            bar = bars.add_task(what, total=1.0, detail="")
+            started = time.monotonic()
+
+            def show(share: float, _word: str) -> None:
+                spent = time.monotonic() - started
+                left = format_seconds(spent * (1 - share) / share) + " left" if share > 0.02 else ""
+                bars.update(bar, completed=share, detail=left)
+
+            yield show
+
+
+class JobProgress:
+    """Bars of several jobs."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._ids: dict[str, TaskID] = {}
+
+    def show(self, job: JobSnapshot) -> None:
+        """Show a job as it is now."""
+        if job.id not in self._ids:
+            self._ids[job.id] = self._bars.add_task(shortened(job.title), total=1.0, detail="")
+        self._bars.update(self._ids[job.id], completed=job.progress or 0.0, detail=job_detail(job))
+
+
+def job_detail(job: JobSnapshot) -> str:
+    """Return what a job does, in a few words."""
+    if job.state in _FINAL or job.rate_x is None:
+        reason = job.error.message if job.error else job.reason
+        return f"{job.state}: {reason}" if reason else job.state
+    left = f" · {format_seconds(job.eta_s)} left" if job.eta_s is not None else ""
+    return f"{job.rate_x:.1f}x{left}"
+
+
+def job_cells(job: JobSnapshot) -> tuple[str, ...]:
+    """Return a job's row in a table."""
+    done = f"{job.progress * 100:.0f} %" if job.progress is not None else "–"
+    return job.id[:12], job.title, job.state, done, job_detail(job) if job.state != "done" else ""
+
+
+def film_cells(film: FilmSnapshot) -> tuple[str, ...]:
+    """Return a film's row in a table."""
+    qualities = " ".join(one.name for one in film.renditions)
+    return (
+        film.media_id[:12],
+        film.title,
+        film.state,
+        format_seconds(film.duration_s),
+        format_bytes(film.size_bytes) if film.size_bytes else "–",
+        qualities,
+        ", ".join(track.label for track in film.audio) or "silent",
+    )
+
+
+def format_seconds(seconds: float | None) -> str:
+    """Return 1:02:03, 4:05 or 0:07."""
+    if seconds is None:
+        return "–"
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+def format_bytes(size: int) -> str:
+    """Return a size with one decimal in binary units."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < _KIB:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _KIB
+    return f"{value:.1f} TiB"
+
+
+def shortened(title: str, width: int = 36) -> str:
+    """Return a title that fits a line."""
+    return title if len(title) <= width else title[: width - 1] + "…"
