@@ -114,7 +114,8 @@ class FakeEngine:
 
     def break_events(self) -> None:
         """End all event streams, as an engine of another process does when it ends."""
-        self._loop.call_soon_threadsafe(lambda: [queue.put_nowait(None) for queue in self.listeners])
+        for queue in tuple(self.listeners):
+            self._loop.call_soon_threadsafe(queue.put_nowait, None)
 
     def hold(self, kind: type[Command[Any]]) -> None:
         """Let commands of ``kind`` wait until ``release``."""

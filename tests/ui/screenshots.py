@@ -32,8 +32,7 @@ from app.engine.api import (
 from app.ui.bridge import EngineBridge
 from app.ui.controller import Controller
 from app.ui.main_window import MainWindow
-from app.ui.panels import Section
-from app.ui.presenters import AddTally, Notice, Tone
+from app.ui.presenters import AddTally, Notice, Section, Tone
 from app.ui.theme import DARK, LIGHT, Tokens, apply_theme
 from app.ui.wording import Wording
 from tests.ui.fake_engine import FakeEngine, make_film, make_job

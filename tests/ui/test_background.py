@@ -11,6 +11,11 @@ from pytestqt.qtbot import QtBot
 from app.ui.background import Background
 
 
+def fail(what: object) -> None:
+    """Fail the test: this must not be called."""
+    pytest.fail(f"called with {what!r}")
+
+
 @pytest.fixture
 def background(qtbot: QtBot) -> Iterator[Background]:
     """Return threads that end with the test."""
@@ -23,9 +28,7 @@ def background(qtbot: QtBot) -> Iterator[Background]:
 def test_work_runs_elsewhere_and_its_result_comes_here(qtbot: QtBot, background: Background) -> None:
     """U1: the window does not wait for work."""
     seen: list[tuple[threading.Thread, threading.Thread]] = []
-    background.run(
-        threading.current_thread, lambda there: seen.append((there, threading.current_thread())), pytest.fail
-    )
+    background.run(threading.current_thread, lambda there: seen.append((there, threading.current_thread())), fail)
     qtbot.waitUntil(lambda: bool(seen))
     there, here = seen[0]
     assert there is not threading.main_thread()
@@ -34,7 +37,7 @@ def test_work_runs_elsewhere_and_its_result_comes_here(qtbot: QtBot, background:
 
 def test_an_error_of_work_comes_here(qtbot: QtBot, background: Background) -> None:
     errors: list[Exception] = []
-    background.run(lambda: 1 // 0, lambda _result: pytest.fail("no result"), errors.append)
+    background.run(lambda: 1 // 0, fail, errors.append)
     qtbot.waitUntil(lambda: bool(errors))
     assert isinstance(errors[0], ZeroDivisionError)
 
@@ -69,7 +72,7 @@ def test_after_close_nothing_is_delivered(qtbot: QtBot, background: Background) 
         started.set()
         return go_on.wait(5)
 
-    background.run(work, lambda _result: pytest.fail("delivered"), lambda _error: pytest.fail("delivered"))
+    background.run(work, fail, fail)
     assert started.wait(5)
     background.close()
     go_on.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 
 from pytestqt.qtbot import QtBot
 
@@ -140,11 +141,12 @@ def test_events_that_cannot_be_had_are_asked_for_again(
 
         tries = 0
 
-        def events(self) -> object:  # type: ignore[override]
+        async def events(self) -> AsyncIterator[Changed]:
             self.tries += 1
             if self.tries == 1:
                 raise ExpectedError(ErrorCode.ENGINE_GONE, "Not yet.")
-            return super().events()
+            async for event in super().events():
+                yield event
 
     del engine
     bridge = EngineBridge(Shy(loop), loop, first_pause_s=0.01)

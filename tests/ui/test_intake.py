@@ -62,7 +62,7 @@ def test_what_comes_while_busy_joins_the_same_tally(qtbot: QtBot, controller: Co
     engine.hold(AddPath)
     controller.intake.add([b"/a.mp4"])
     qtbot.waitUntil(lambda: bool(engine.called(AddPath)))
-    controller.intake.refuse("https://x/y.mp4", "Only files on this machine can be added.")
+    controller.intake.add([], [("https://x/y.mp4", "Only files on this machine can be added.")])
     engine.release(AddPath)
     qtbot.waitUntil(lambda: tallies[-1].is_over)
     assert (tallies[-1].sent, tallies[-1].added, len(tallies[-1].refused)) == (2, 1, 1)

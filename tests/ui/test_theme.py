@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import pytest
@@ -15,8 +16,9 @@ from app.ui.theme import DARK, LIGHT, Tokens, dress, scaled_font, tokens_of
 
 def luminance(colour: str) -> float:
     """Return the relative luminance of WCAG 2."""
-    rgb = QColor(colour).getRgbF()[:3]
-    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+    shown = QColor(colour)
+    rgb: tuple[float, ...] = (shown.redF(), shown.greenF(), shown.blueF())
+    parts = [part / 12.92 if part <= 0.04045 else math.pow((part + 0.055) / 1.055, 2.4) for part in rgb]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
