@@ -531,6 +531,8 @@ async def _demo(context: Context, file: str | None, *, headless: bool) -> str:
     """Add and transcode the film; without a window, play it and say what was verified."""
     terminal = context.terminal
     context.data.root.mkdir(parents=True, exist_ok=True)
+    if file is None and not terminal.as_json:
+        terminal.note("Making a short film of our own …")
     path = Path(file) if file is not None else await make_sample_film(context.data.root / "Rolling hills.mp4")
     async with open_engine(context.data, work=True) as engine:
         added = await engine.call(api.AddPath(path=os.fsencode(path)))

@@ -22,7 +22,7 @@ from app.engine import api
 from app.transcode.messages import StreamFacts
 from app.transcode.supervisor import Supervisor
 
-SAMPLE_SECONDS = 20
+SAMPLE_SECONDS = 15
 _EDGE_S = 0.1
 _URI = re.compile(r'URI="([^"]+)"')
 

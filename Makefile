@@ -1,0 +1,53 @@
+# Everything a newcomer needs; each target sets up what is missing and does no work twice.
+#   make demo [FILE=film.mp4]   make run   make test   make bench   make check   make package
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+HLS_JS := .judges/node_modules/hls.js/package.json
+FILE ?=
+
+.PHONY: demo run test check bench package clean system judges
+
+demo: $(READY) system
+	$(BIN)/hearthreel demo $(if $(FILE),"$(FILE)")
+
+run: $(READY) system
+	$(BIN)/hearthreel
+
+# What CI runs, fastest first.
+test: $(READY) system judges check
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -q
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+bench: $(READY) system
+	$(BIN)/python -m tests.bench
+
+package: $(READY) system
+	$(BIN)/pyinstaller --noconfirm packaging/hearthreel.spec
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Hearthreel needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(READY)
+
+# Libraries that Qt needs on Debian and Ubuntu; installed only as root, and only what is missing.
+system:
+	@packaging/install-system-libraries
+
+# The players that judge results: hls.js from npm, Chromium and ffmpeg from the system.
+judges: $(HLS_JS)
+	@packaging/install-system-libraries ffmpeg chromium
+
+$(HLS_JS):
+	npm install --prefix .judges --no-save --no-package-lock --no-audit --no-fund --silent hls.js@1.6
+
+clean:
+	rm -rf $(VENV) .demo .judges .bench build dist *.egg-info
