@@ -22,6 +22,7 @@ from sqlite_utils import Migrations
 from app.core.errors import BugError, ErrorCode, ExpectedError
 
 BUSY_TIMEOUT_S = 20.0
+SQLITE_VERSION = sqlite3.sqlite_version
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 Row = dict[str, Any]

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import platform
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
@@ -16,6 +15,7 @@ import msgspec
 
 import app
 from app.core.clock import Clock, SystemClock
+from app.core.database import SQLITE_VERSION
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.core.ids import media_id_of, resolve_id_prefix
 from app.core.paths import DataDir
@@ -485,7 +485,7 @@ def _say_nothing(_share: float, _what: str) -> None:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "system": platform.platform()}
+    found = {"python": platform.python_version(), "sqlite": SQLITE_VERSION, "system": platform.platform()}
     for name in ("av", "PySide6", "aiortc", "PyNaCl", "sqlite-utils", "msgspec"):
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)

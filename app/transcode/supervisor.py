@@ -247,6 +247,14 @@ def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONPATH": root}
 
 
+def _process_of(pid: int) -> psutil.Process | None:
+    """Return a hand on a process, None when it is gone already."""
+    try:
+        return psutil.Process(pid)
+    except psutil.Error:
+        return None
+
+
 class _Run:
     """One child from request to exit."""
 
@@ -260,6 +268,7 @@ class _Run:
         stall_s: float,
     ) -> None:
         self._process = process
+        self._child = _process_of(process.pid)
         self._request = request
         self._on_report = on_report
         self._control = control
@@ -328,7 +337,6 @@ class _Run:
 
     async def _watch(self) -> None:
         """End a child that grows too large, or is silent too long while it is neither frozen nor waiting for us."""
-        child = psutil.Process(self._process.pid)
         last = time.monotonic()
         with contextlib.suppress(psutil.Error):
             while True:
@@ -337,7 +345,7 @@ class _Run:
                 if self._waiting and not self._control.is_frozen:
                     self._quiet_s += min(now - last, 2 * _WATCH_INTERVAL_S)
                 last = now
-                if child.memory_info().rss > self._memory_limit:
+                if self._child is not None and self._child.memory_info().rss > self._memory_limit:
                     self._kill_for(ErrorCode.OUT_OF_MEMORY, "This film needs more memory than this device can spare.")
                 elif self._quiet_s > self._stall_s:
                     self._kill_for(
@@ -349,8 +357,10 @@ class _Run:
         self._kill()
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """End the child; not by asyncio's own ``kill``, which may reap it before its watcher does."""
+        if self._child is not None:
+            with contextlib.suppress(psutil.Error):
+                self._child.kill()
 
     async def end(self) -> None:
         """See the process gone, whatever happened; its pipes are closed."""
