@@ -21,8 +21,8 @@ from app.ui.main_window import MainWindow
 from app.ui.wording import Wording
 from tests.ui.fake_engine import FakeEngine
 
-_OFFSCREEN = "This plugin does not support"
-"""What Qt says where there is no screen."""
+_BARE_MACHINE = ("This plugin does not support", "No audio device", "PulseAudioService: ", "No RHI backend")
+"""What Qt says where there is no screen, no sound and no graphics card."""
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def _no_qt_warnings(qtlog: object) -> Iterator[None]:
     quiet = {QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg}
     records = [record for record in getattr(qtlog, "records", []) if not record.ignored]
     bad = [record.message for record in records if record.type not in quiet]
-    bad = [message for message in bad if not message.startswith(_OFFSCREEN)]
+    bad = [message for message in bad if not any(usual in message for usual in _BARE_MACHINE)]
     assert not bad
 
 

@@ -168,6 +168,8 @@ class FakeEngine:
             case ListTrash():
                 return tuple(film for film in self.films.values() if film.state == "trashed")
             case GetFilm(media_id=media_id):
+                if media_id not in self.films:
+                    raise ExpectedError(ErrorCode.NO_SUCH_ID, "There is no such film.")
                 return self.films[media_id]
             case GetPoster(media_id=media_id):
                 return self.posters.get(media_id)
