@@ -127,7 +127,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     filters: tuple[str, ...] = ()
     """Picture filters before scaling, in order: ``deinterlace``, ``turn-90``, ``flip``, ``tonemap-pq``."""
     entry: str = "time"
-    """How a chunk is entered: ``time`` (seek), ``start`` (decode from the beginning), ``byte`` (transport streams)."""
+    """How a chunk is entered: ``time`` (seek), ``byte`` (transport streams), ``order`` (from the start, in order)."""
+    counted_rate: tuple[int, int] = (0, 1)
+    """For ``order``: pictures a second of a source whose packets have no times; (0, 1) where decode times are used."""
     entries: tuple[tuple[int, int], ...] = ()
     """For ``byte``: (keyframe's ticks, byte position) pairs, rising."""
     warnings: tuple[str, ...] = ()

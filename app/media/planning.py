@@ -105,6 +105,7 @@ class _Planner:
             frame_ticks=round(TICKS_PER_S * rate[1] / rate[0]),
             filters=self._filters(),
             entry=self.scan.entry,
+            counted_rate=self.scan.counted_rate,
             entries=self._entries(borders, chunks),
             warnings=tuple(self.warnings),
         )
@@ -112,7 +113,7 @@ class _Planner:
     def _frame_rate(self) -> tuple[int, int]:
         """Return the nominal output rate: the median distance of pictures, capped; fields count when interlaced."""
         numerator, denominator = self.video.frame_rate
-        if numerator <= 0 or denominator <= 0:
+        if numerator <= 0 or denominator <= 0 or self.scan.entry == "order":
             steps = sorted(b - a for a, b in pairwise(self.shown))
             step = steps[len(steps) // 2] if steps else TICKS_PER_S
             numerator, denominator = TICKS_PER_S, max(1, step)
@@ -230,6 +231,7 @@ class _Planner:
             and stream.channels == 2
             and stream.sample_rate in {44_100, 48_000}
             and scan.is_continuous
+            and scan.has_own_header
             and abs(scan.first_ticks - self.origin) <= TICKS_PER_S * 1024 // stream.sample_rate
             and abs(scan.end_ticks - self.origin - self.end) <= _AUDIO_EDGE_TICKS
         )

@@ -25,6 +25,8 @@ class AudioScan(msgspec.Struct, frozen=True, kw_only=True):
     packets: int
     is_continuous: bool
     """Whether each packet starts where the one before it ended, within 3 ms."""
+    has_own_header: bool = True
+    """Whether the codec's private data are apart from the packets, as MP4 wants it (not ADTS or LATM)."""
 
 
 class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +38,9 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     last_duration: int
     """How long the last picture is shown."""
     entry: str
-    """How a decoder can enter: ``time``, ``byte`` or ``order`` (no usable times; frames are counted)."""
+    """How a decoder can enter: ``time``, ``byte`` or ``order`` (no presentation times: from the start, in order)."""
+    counted_rate: tuple[int, int] = (0, 1)
+    """For ``order``: pictures a second where packets have no times at all; (0, 1) where decode times are used."""
     is_copyable: bool
     """Whether packets can be used as they are: no hidden pictures, no change of parameters, times in order."""
     peak_rate: int

@@ -8,6 +8,7 @@ that a border without one of its own repeats.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,8 @@ class ChunkDecoder:
         if not context.is_open:
             context.thread_type = "AUTO"
             context.thread_count = threads or (os.cpu_count() or 1)
+        self._decode_times: deque[int] = deque()
+        """For ``order``: decode times (ticks of the source's clock) of packets whose pictures are still to come."""
         self.errors = 0
         """Packets that could not be decoded."""
 
@@ -91,11 +94,13 @@ class ChunkDecoder:
         yield from self._timed(self._decode())
 
     def _counted(self) -> Iterator[Picture]:
-        numerator, denominator = self._plan.frame_rate
-        if "deinterlace" in self._plan.filters:
-            denominator *= 2
+        """Give the nth picture the nth decode time, or where packets have none, its place in the declared rate."""
+        numerator, denominator = self._plan.counted_rate
         for number, frame in enumerate(self._decode()):
-            yield Picture(frame, number * TICKS_PER_S * denominator // numerator)
+            if numerator:
+                yield Picture(frame, number * TICKS_PER_S * denominator // numerator)
+            elif self._decode_times:
+                yield Picture(frame, self._decode_times.popleft() - self._plan.origin_ticks)
 
     def _timed(self, frames: Iterator[Any]) -> Iterator[Picture]:
         """Give each picture its film time; one that does not rise comes a tick after the one before."""
@@ -121,10 +126,14 @@ class ChunkDecoder:
                 self._count_error()
                 yield from self._flush()
                 return
+            if self._plan.entry == "order" and packet.dts is not None:
+                self._decode_times.append(to_ticks(packet.dts, self._stream.time_base))
             try:
                 yield from packet.decode()
             except FFmpegError:
                 self._count_error()
+                if self._decode_times:
+                    self._decode_times.popleft()
 
     def _flush(self) -> Iterator[Any]:
         try:

@@ -59,6 +59,8 @@ class _AudioTally:
         self.end = 0
         self.packets = 0
         self.is_continuous = True
+        context = stream.codec_context
+        self._has_own_header = context is not None and bool(context.extradata)
 
     def take(self, packet: Any) -> None:
         if packet.pts is None or packet.is_discard:
@@ -81,6 +83,7 @@ class _AudioTally:
             end_ticks=self.end,
             packets=self.packets,
             is_continuous=self.is_continuous,
+            has_own_header=self._has_own_header,
         )
 
 
@@ -99,11 +102,14 @@ class _Scanner:
         context = self._video.codec_context
         self.parameter_sets = ParameterSets(context.extradata if context is not None and self._is_h264 else None)
         self._times: list[int] = []
+        self._decode_times: list[int] = []
+        self._last_shown: int | None = None
         self._keyframes: list[Keyframe] = []
         self._parameter_units: set[bytes] = set()
         self._bytes_per_window: dict[int, int] = defaultdict(int)
         self._last_duration = 0
         self._packets = 0
+        self._bytes = 0
         self._missing = 0
         self._discarded = 0
         self._is_damaged = False
@@ -128,8 +134,11 @@ class _Scanner:
 
     def _take_picture(self, packet: Any) -> None:
         self._packets += 1
+        self._bytes += packet.size
         if packet.is_corrupt:
             self._is_damaged = True
+        if packet.dts is not None:
+            self._decode_times.append(to_ticks(packet.dts, self._video.time_base))
         if packet.pts is None:
             self._missing += 1
             return
@@ -138,7 +147,8 @@ class _Scanner:
             self._discarded += 1
         else:
             self._times.append(pts)
-            if not self._times or pts >= self._times[-1]:
+            if self._last_shown is None or pts >= self._last_shown:
+                self._last_shown = pts
                 self._last_duration = to_ticks(packet.duration or 0, self._video.time_base)
         self._bytes_per_window[pts // _RATE_WINDOW_TICKS] += packet.size
         if packet.is_keyframe:
@@ -179,30 +189,41 @@ class _Scanner:
         return self._is_h264 and self._container.format.name in {"avi", "h264"}
 
     def _counted(self, audio: tuple[AudioScan, ...]) -> PacketScan:
-        """Return the scan of a source without usable times: pictures are counted at the declared rate."""
-        numerator, denominator = self._info.video.frame_rate if self._info.video else (0, 1)
-        if numerator <= 0:
-            numerator, denominator = 25, 1
-        first = min([scan.first_ticks for scan in audio], default=0)
-        shown = [first + n * TICKS_PER_S * denominator // numerator for n in range(self._packets)]
+        """Return the scan of a source that does not say when pictures are shown.
+
+        The nth picture is shown when the nth packet is decoded; where packets do not even say that, pictures are
+        counted at the declared rate.
+        """
+        shown = sorted(set(self._decode_times))
+        rate = (0, 1)
+        if len(shown) < self._packets:
+            rate = self._declared_rate()
+            first = min([scan.first_ticks for scan in audio], default=0)
+            shown = [first + n * TICKS_PER_S * rate[1] // rate[0] for n in range(self._packets)]
         return PacketScan(
             shown=tuple(shown),
             keyframes=(),
             last_duration=_median_step(shown),
             entry="order",
+            counted_rate=rate,
             is_copyable=False,
             peak_rate=self._peak_rate(shown),
             audio=audio,
-            repaired=self._missing,
             declared_ticks=self._declared(),
             is_cut=self._is_cut(),
         )
+
+    def _declared_rate(self) -> tuple[int, int]:
+        rate = self._info.video.frame_rate if self._info.video else (0, 1)
+        return rate if rate[0] > 0 else (25, 1)
 
     def _declared(self) -> int | None:
         declared = self._info.duration_ticks
         return declared if declared is not None and declared < _LONGEST_SANE_TICKS else None
 
     def _is_cut(self) -> bool:
+        if self._container.format.name == "avi":  # counts empty places too; its duration tells as much
+            return self._is_damaged
         promised = self._video.frames or 0
         return self._is_damaged or promised > self._packets + max(2, promised // 100)
 
@@ -210,8 +231,8 @@ class _Scanner:
         if not shown:
             return 0
         length = shown[-1] - shown[0] + _median_step(shown)
-        if length <= _RATE_WINDOW_TICKS:
-            return sum(self._bytes_per_window.values()) * 8 * TICKS_PER_S // max(1, length)
+        if length <= _RATE_WINDOW_TICKS or not self._bytes_per_window:
+            return self._bytes * 8 * TICKS_PER_S // max(1, length)
         return max(self._bytes_per_window.values()) * 8 * TICKS_PER_S // _RATE_WINDOW_TICKS
 
 

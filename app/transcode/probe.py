@@ -16,6 +16,7 @@ from app.transcode.opening import OpenSource
 
 BITMAP_CODECS = {"hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle", "xsub", "pgssub", "dvdsub", "dvbsub"}
 _SAMPLED_PICTURES = 8
+_RAW_FORMATS = {"h264", "hevc", "mpegvideo", "m4v", "vc1"}
 _PRIMARIES = {1: "bt709", 5: "bt470bg", 6: "smpte170m", 9: "bt2020"}
 _TRANSFERS = {1: "bt709", 6: "smpte170m", 14: "bt2020-10", 15: "bt2020-12", 16: "smpte2084", 18: "arib-std-b67"}
 _MATRICES = {0: "gbr", 1: "bt709", 5: "bt470bg", 6: "smpte170m", 9: "bt2020nc", 10: "bt2020c"}
@@ -82,7 +83,7 @@ def _declared_ticks(container: av.container.InputContainer) -> int | None:
 
 def _describe_video(opened: OpenSource, stream: av.VideoStream) -> VideoStream:
     context = stream.codec_context
-    rate = stream.average_rate or stream.guessed_rate
+    rate = _rate_of(opened.container.format.name, stream)
     aspect = stream.sample_aspect_ratio or context.sample_aspect_ratio
     transfer, primaries = context.color_trc, context.color_primaries
     return VideoStream(
@@ -103,6 +104,13 @@ def _describe_video(opened: OpenSource, stream: av.VideoStream) -> VideoStream:
         dolby_vision_profile=opened.boxes.dolby_vision_profile if opened.boxes else None,
         bit_rate=context.bit_rate or 0,
     )
+
+
+def _rate_of(container: str, stream: av.VideoStream) -> Any:
+    """Return pictures a second; a raw stream has no clock but its pictures' headers, and its average is invented."""
+    if container in _RAW_FORMATS:
+        return stream.guessed_rate or stream.average_rate
+    return stream.average_rate or stream.guessed_rate
 
 
 def _bit_depth(context: Any) -> int:
