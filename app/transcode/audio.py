@@ -325,7 +325,8 @@ class _Sound:
         if self._errors > _MOST_DECODE_ERRORS:
             raise ExpectedError(ErrorCode.DAMAGED_SOURCE, "Too much of this sound track is damaged to decode it.")
 
-    def _build(self, frame: Any, first_pts: int) -> FilterChain:
+    def _build(self, frame: Any, first_sample: int) -> FilterChain:
+        first_pts = round(first_sample * frame.sample_rate / self._rate)  # aresample counts it in samples that go in
         steps = [
             ("aformat", "sample_fmts=fltp"),
             *_stereo_steps(frame.layout),
