@@ -18,7 +18,7 @@ from app.media.planning import make_plan
 from app.media.scan import AudioScan, Keyframe, PacketScan
 from app.media.source import TICKS_PER_S, SourceInfo
 from app.transcode.messages import IndexSource
-from app.transcode.nal import SPS, ParameterSets, is_idr, unit_type
+from app.transcode.nal import SPS, ParameterSets, is_idr, is_well_framed, unit_type
 from app.transcode.opening import open_source, to_ticks
 from app.transcode.probe import probe_source
 from app.transcode.reporting import Reporter
@@ -135,7 +135,7 @@ class _Scanner:
     def _take_picture(self, packet: Any) -> None:
         self._packets += 1
         self._bytes += packet.size
-        if packet.is_corrupt:
+        if packet.is_corrupt or not self._is_well_framed(packet):
             self._is_damaged = True
         if packet.dts is not None:
             self._decode_times.append(to_ticks(packet.dts, self._video.time_base))
@@ -153,6 +153,10 @@ class _Scanner:
         self._bytes_per_window[pts // _RATE_WINDOW_TICKS] += packet.size
         if packet.is_keyframe:
             self._take_keyframe(packet, pts)
+
+    def _is_well_framed(self, packet: Any) -> bool:
+        size = self.parameter_sets.length_size
+        return not (self._is_h264 and size) or is_well_framed(bytes(packet), size)
 
     def _take_keyframe(self, packet: Any, pts: int) -> None:
         idr = True

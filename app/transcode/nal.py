@@ -42,6 +42,18 @@ def split_length_prefixed(data: bytes, length_size: int) -> Iterator[bytes]:
         position += size
 
 
+def is_well_framed(data: bytes, length_size: int) -> bool:
+    """Whether the lengths of a sample add up and each unit begins as a unit must; damaged samples rarely pass."""
+    position = 0
+    while position + length_size < len(data):
+        size = int.from_bytes(data[position : position + length_size], "big")
+        position += length_size
+        if size and (position >= len(data) or data[position] & 0x80):
+            return False
+        position += size
+    return position == len(data)
+
+
 def join_length_prefixed(units: Sequence[bytes]) -> bytes:
     """Return one sample with 4-byte lengths."""
     return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)

@@ -9,7 +9,7 @@ from typing import Any
 import av
 from av.error import FFmpegError
 
-from app.core.errors import ErrorCode, ExpectedError
+from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.media.film import RenditionFacts
 from app.media.plan import Chunk, Plan, Rendition
 from app.transcode.check import check_video_segment
@@ -21,10 +21,26 @@ from app.transcode.opening import OpenSource, from_ticks, to_ticks
 from app.transcode.reporting import Reporter
 
 
+class UncopyableError(ExpectedError):
+    """The source's packets do not give segments that can be played: they are damaged, and must be decoded instead."""
+
+
 def copy_chunk(
     opened: OpenSource, plan: Plan, rendition: Rendition, chunk: Chunk, reporter: Reporter
 ) -> RenditionFacts:
-    """Cut the chunk's segments out of the source and return their facts."""
+    """Cut the chunk's segments out of the source and return their facts.
+
+    Raises ``UncopyableError`` when what comes out cannot be proven; segments before the damage are reported by then.
+    """
+    try:
+        return _copy_chunk(opened, plan, rendition, chunk, reporter)
+    except (BugError, FFmpegError) as error:
+        raise UncopyableError(ErrorCode.DAMAGED_SOURCE, f"The source cannot be used as it is here: {error}") from error
+
+
+def _copy_chunk(
+    opened: OpenSource, plan: Plan, rendition: Rendition, chunk: Chunk, reporter: Reporter
+) -> RenditionFacts:
     stream = opened.container.streams[plan.video_stream]
     borders = plan.borders[chunk.first_segment : chunk.end_segment + 1]
     samples = _SampleReader(opened, plan, stream)
@@ -86,22 +102,17 @@ class _SampleReader:
         """Yield samples from the IDR at ``begin`` to the last before the IDR at ``end``, in decode order."""
         self._enter(begin, chunk)
         started = False
-        try:
-            for packet in self._container.demux(self._stream):
-                if not packet.size or packet.pts is None:
-                    continue
-                pts = to_ticks(packet.pts, self._stream.time_base) - self._plan.origin_ticks
-                units = self.sets.split(bytes(packet))
-                sync = is_idr(units)
-                if sync and pts >= end:
-                    return
-                started = started or (sync and pts == begin)
-                if started:
-                    yield Sample(data=playable_sample(units, self.sets.units), pts=pts, is_sync=sync)
-        except FFmpegError as error:
-            raise ExpectedError(
-                ErrorCode.DAMAGED_SOURCE, f"The source cannot be read here ({error.strerror})."
-            ) from error
+        for packet in self._container.demux(self._stream):
+            if not packet.size or packet.pts is None:
+                continue
+            pts = to_ticks(packet.pts, self._stream.time_base) - self._plan.origin_ticks
+            units = self.sets.split(bytes(packet))
+            sync = is_idr(units)
+            if sync and pts >= end:
+                return
+            started = started or (sync and pts == begin)
+            if started:
+                yield Sample(data=playable_sample(units, self.sets.units), pts=pts, is_sync=sync)
 
     def _enter(self, begin: int, chunk: int) -> None:
         if self._plan.entry == "byte":

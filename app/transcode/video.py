@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from app.transcode.encode import RenditionMaker, Segment
 from app.transcode.messages import InitMade, MakeVideo, SegmentMade
 from app.transcode.opening import OpenSource, open_source
 from app.transcode.pacing import Pacer, Shown
-from app.transcode.passthrough import copy_chunk
+from app.transcode.passthrough import UncopyableError, copy_chunk
 from app.transcode.picture import Deinterlacer
 from app.transcode.reporting import Reporter
 
@@ -38,9 +39,10 @@ def make_video(request: MakeVideo, reporter: Reporter) -> tuple[RenditionFacts, 
     plan = request.plan
     chunk = plan.chunks[request.chunk]
     renditions = [plan.rendition(name) for name in plan.set_named(request.set).renditions]
-    with open_source(request.source) as opened:
-        if renditions[0].kind is RenditionKind.PASSTHROUGH and chunk.copied:
+    if renditions[0].kind is RenditionKind.PASSTHROUGH and chunk.copied:
+        with contextlib.suppress(UncopyableError), open_source(request.source) as opened:
             return (copy_chunk(opened, plan, renditions[0], chunk, reporter),)
+    with open_source(request.source) as opened:
         return _ChunkEncoding(plan, renditions, chunk, reporter, threads=request.threads).run(opened)
 
 
