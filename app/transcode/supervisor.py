@@ -53,6 +53,7 @@ from app.transcode.register import ChildRegister
 _PIPE_LIMIT = 8 << 20
 _STDERR_LINES = 40
 _WATCH_INTERVAL_S = 0.5
+_LAST_WORDS_S = 1.0
 STALL_S = 120.0
 PROBE_S = 10.0
 
@@ -255,6 +256,14 @@ def _process_of(pid: int) -> psutil.Process | None:
         return None
 
 
+def _error_of(failed: Failed) -> ChildError:
+    try:
+        code = ErrorCode(failed.code)
+    except ValueError:
+        code = ErrorCode.INTERNAL
+    return ChildError(code, failed.message, permanent=failed.permanent)
+
+
 class _Run:
     """One child from request to exit."""
 
@@ -290,7 +299,7 @@ class _Run:
             if isinstance(report, Done):
                 return report
             if isinstance(report, Failed):
-                raise ChildError(ErrorCode(report.code), report.message, permanent=report.permanent)
+                raise _error_of(report)
             if self._on_report is not None:
                 await self._on_report(report)
 
@@ -298,6 +307,7 @@ class _Run:
         stdin = self._process.stdin
         if stdin is None:
             raise BugError("a media child was started without its input pipe")
+        self._waiting = True  # a long plan does not fit into the pipe, and a child that hangs does not empty it
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             stdin.write(encode_frame(self._request))
             await stdin.drain()
@@ -311,15 +321,24 @@ class _Run:
         try:
             header = await stdout.readexactly(4)
             payload = await stdout.readexactly(frame_length(header))
+            return decode_report(payload)
         except asyncio.IncompleteReadError:
             return None
+        except (BugError, msgspec.MsgspecError) as error:
+            message = f"The program that reads the film answered something unreadable ({error})."
+            raise ChildError(ErrorCode.WORKER_CRASHED, message, permanent=False) from error
         finally:
             self._waiting = False
             self._quiet_s = 0.0
-        return decode_report(payload)
 
     async def _crash(self) -> ChildError:
-        code = await self._process.wait()
+        """Return the error for a child that says nothing more; one that does not end by itself is ended."""
+        try:
+            code = await asyncio.wait_for(self._process.wait(), _LAST_WORDS_S)
+        except TimeoutError:
+            self._kill()
+            code = await self._process.wait()
+        await asyncio.wait(self._tasks[:1], timeout=_LAST_WORDS_S)
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         last = next((line for line in reversed(self._stderr) if line.strip()), "")
         return ChildError(
