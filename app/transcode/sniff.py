@@ -128,7 +128,9 @@ def _is_picture(head: bytes) -> bool:
         return b"ANIM" not in head[:64]
     if head[4:8] == b"ftyp":
         return head[8:12] in _PICTURE_BRANDS
-    return head.startswith((b"\xff\xd8\xff", b"BM", b"II*\x00", b"MM\x00*", b"8BPS", b"\x00\x00\x01\x00")) and not (
+    if head.startswith(b"\x00\x00\x01\x00"):  # an icon holds at least one picture; MPEG-4 video has a start code here
+        return head[4:6] not in {b"\x00\x00", b""}
+    return head.startswith((b"\xff\xd8\xff", b"BM", b"II*\x00", b"MM\x00*", b"8BPS")) and not (
         head.startswith(b"BM") and len(head) < 26
     )
 
