@@ -5,6 +5,7 @@ The plan is deterministic: two devices that index the same source make the same 
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
@@ -263,8 +264,9 @@ def _unique_labels(streams: Sequence[AudioStream]) -> list[str]:
     labels: list[str] = []
     for number, stream in enumerate(streams, start=1):
         language = stream.language if stream.language != "und" else ""
-        label = (stream.title or language or f"Track {number}").replace('"', "”")
-        labels.append(label if label not in labels else f"{label} ({number})")
+        wanted = (stream.title or language or f"Track {number}").replace('"', "”")
+        tries = (wanted if count == number else f"{wanted} ({count})" for count in itertools.count(number))
+        labels.append(next(label for label in tries if label not in labels))
     return labels
 
 
