@@ -10,6 +10,7 @@ import io
 import json
 import subprocess
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def segments(work: Work, name: str) -> dict[int, bytes]:
 
 def pictures(data: bytes) -> list[Any]:
     """Return the decoded pictures of a stream or a file's bytes, in the order in which they are shown."""
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), "r") as container:
         return list(container.decode(container.streams.video[0]))
 
 
@@ -135,10 +136,10 @@ def luma(frame: Any) -> npt.NDArray[np.uint8]:
 
 def sound(data: bytes) -> tuple[float, Sound]:
     """Return (seconds at which it begins, samples by channel) of a sound track."""
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), "r") as container:
         frames = list(container.decode(container.streams.audio[0]))
-    first = float(frames[0].pts * frames[0].time_base)
-    return first, np.concatenate([frame.to_ndarray() for frame in frames], axis=1)
+    opening: Any = frames[0]
+    return float(opening.pts * opening.time_base), np.concatenate([frame.to_ndarray() for frame in frames], axis=1)
 
 
 def probe_packets(data: bytes, path: Path) -> list[dict[str, Any]]:
@@ -155,4 +156,4 @@ def probe_packets(data: bytes, path: Path) -> list[dict[str, Any]]:
 
 def steps(times: Sequence[int]) -> set[int]:
     """Return all distances between neighbours."""
-    return {b - a for a, b in zip(times, times[1:], strict=False)}
+    return {b - a for a, b in pairwise(times)}

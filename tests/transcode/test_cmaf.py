@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ def test_decode_times_must_exist_for_every_reordering_behind_the_first_frame(
     pts = [start, *tail]
     times = decode_times(pts, start)
     assert times[0] == start
-    assert all(a < b for a, b in zip(times, times[1:], strict=False))
+    assert all(a < b for a, b in pairwise(times))
     assert all(time <= shown for time, shown in zip(times, pts, strict=True))
 
 

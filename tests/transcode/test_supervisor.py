@@ -52,9 +52,7 @@ async def failure(supervisor: Supervisor, request: Request = ASK) -> ChildError:
 
 
 async def test_a_child_that_exits_early_is_a_crash_with_its_last_words(child: Write) -> None:
-    error = await failure(
-        Supervisor(command=child("import sys\nprint('no such codec', file=sys.stderr)\nsys.exit(3)"))
-    )
+    error = await failure(Supervisor(command=child("import sys\nprint('no such codec', file=sys.stderr)\nsys.exit(3)")))
     assert error.code is ErrorCode.WORKER_CRASHED
     assert not error.permanent
     assert "exit code 3" in error.message
@@ -231,7 +229,7 @@ async def test_names_that_look_like_syntax_are_only_names(film: Path, tmp_path: 
     ]
     for name in names:
         path = os.fsencode(tmp_path) + b"/" + name
-        shutil.copy(film, path)
+        shutil.copy(os.fsencode(film), path)
         done = await Supervisor().probe(path)
         assert done.info is not None
         assert done.info.video is not None, name
@@ -272,7 +270,7 @@ async def test_fifty_runs_leave_no_descriptor_and_no_memory(child: Write, film: 
 
 async def _until(is_true: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not is_true():
+        while not is_true():  # noqa: ASYNC110 (another process tells no event)
             await asyncio.sleep(0.01)
 
 
