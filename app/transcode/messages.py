@@ -49,7 +49,7 @@ class MakeVideo(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     set: str
     chunk: int
     threads: int = 0
-    """Threads per encoder; 0 lets the child choose."""
+    """Cores to use; 0 is all of them."""
 
 
 class MakeAudio(msgspec.Struct, frozen=True, kw_only=True, tag=True):

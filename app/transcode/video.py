@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -106,6 +107,16 @@ class _SegmentSink:
         )
 
 
+def threads_of(renditions: Sequence[Rendition], *, cores: int) -> list[int]:
+    """Return how many threads each encoder gets: its share of the pixels.
+
+    The renditions already run side by side; x264 needs up to a sixth more CPU when it splits one picture stream over
+    threads that are not needed.
+    """
+    pixels = [one.width * one.height for one in renditions]
+    return [max(1, round(cores * own / sum(pixels))) for own in pixels]
+
+
 class _ChunkEncoding:
     """One chunk, one decode, several encoders."""
 
@@ -116,8 +127,10 @@ class _ChunkEncoding:
         self._chunk = chunk
         self._reporter = reporter
         self._borders = plan.borders[chunk.first_segment : chunk.end_segment + 1]
+        shares = threads_of(renditions, cores=threads or os.cpu_count() or 1)
         self._makers = [
-            RenditionMaker(plan, one, self._borders, chunk.first_segment, threads=threads) for one in renditions
+            RenditionMaker(plan, one, self._borders, chunk.first_segment, threads=share)
+            for one, share in zip(renditions, shares, strict=True)
         ]
         sampled = chunk.first_segment + chunk.number % (chunk.end_segment - chunk.first_segment)
         self._sinks = [
