@@ -3,9 +3,11 @@
 ::
 
     lock free ──► LocalEngine + server        lock held ──► RemoteEngine
-                                                   │ that engine ends
-                                                   ▼
-                            a long-lived client tries to take the lock over
+        ▲                                          │ that engine ends
+        └──────── the next command, or a lasting client's events, find or become the next one
+
+An engine that ends well first answers what it was asked, so a command whose answer never came was not carried out,
+unless the process was killed. Such a command is asked again of the next engine: carrying one out twice does no harm.
 """
 
 from __future__ import annotations
@@ -20,19 +22,21 @@ from app.core.paths import DataDir
 from app.engine import api
 from app.engine.local import LocalEngine
 from app.engine.lock import read_endpoint
-from app.engine.remote import RemoteEngine
+from app.engine.remote import RemoteEngine, engine_gone
 from app.engine.server import EngineServer
 
 R = TypeVar("R")
 _PATIENCE_S = 10.0
 _RETRY_S = 0.1
+_MOST_ENGINES = 50
+"""A command outlives the end of this many engines; each of them did at least the work of its own process."""
 
 
 class EngineHost:
     """The engine of a data directory, wherever it runs now. Implements ``EngineApi``.
 
-    With ``lasting`` a client takes over when the engine that it talks to ends, so a window outlives the worker that it
-    was a guest of.
+    With ``lasting`` the events go on when the engine that they come from ends, so a window outlives the worker that it
+    was a guest of; without, they end with engine-gone.
     """
 
     def __init__(self, data: DataDir, *, work: bool, lasting: bool = False) -> None:
@@ -43,6 +47,7 @@ class EngineHost:
         self._server: EngineServer | None = None
         self._remote: RemoteEngine | None = None
         self._change = asyncio.Lock()
+        self._closed = False
 
     @property
     def is_host(self) -> bool:
@@ -51,8 +56,12 @@ class EngineHost:
 
     async def open(self) -> None:
         """Become the engine, or connect to it; raises ``ExpectedError`` when neither can be."""
+        async with self._change:
+            await self._open()
+
+    async def _open(self) -> None:
         deadline = asyncio.get_running_loop().time() + _PATIENCE_S
-        while True:
+        while not self._closed:
             try:
                 await self._become_engine()
             except ExpectedError as error:
@@ -76,23 +85,40 @@ class EngineHost:
             await asyncio.sleep(_RETRY_S)
 
     async def _become_engine(self) -> None:
-        self._local = await LocalEngine.start(self._data, work=self._work)
-        self._server = EngineServer(self._local)
-        await self._server.start()
+        engine = await LocalEngine.start(self._data, work=self._work)
+        server = EngineServer(engine)
+        try:
+            await server.start()
+        except BaseException:
+            await server.close()
+            await engine.close()
+            raise
+        self._local, self._server = engine, server
 
     async def close(self) -> None:
         """Leave, or end the engine."""
-        if self._server is not None:
-            await self._server.close()
-        if self._local is not None:
-            await self._local.close()
-        if self._remote is not None:
-            await self._remote.close()
-        self._local = self._server = self._remote = None
+        self._closed = True
+        async with self._change:
+            local, server, remote = self._local, self._server, self._remote
+            self._local = self._server = self._remote = None
+        try:
+            if server is not None:
+                await server.close()
+        finally:
+            if local is not None:
+                await local.close()
+            if remote is not None:
+                await remote.close()
 
     async def call(self, command: api.Command[R], *, progress: api.Progress | None = None) -> R:
-        engine = await self._engine()
-        return await engine.call(command, progress=progress)
+        for _ in range(_MOST_ENGINES):
+            engine = await self._engine()
+            try:
+                return await engine.call(command, progress=progress)
+            except ExpectedError as error:
+                if error.code != ErrorCode.ENGINE_GONE or engine is not self._remote:
+                    raise
+        raise engine_gone()
 
     async def events(self) -> AsyncIterator[api.Changed]:
         while True:
@@ -105,14 +131,12 @@ class EngineHost:
                     raise
 
     async def _engine(self) -> api.EngineApi:
-        if self._local is not None:
-            return self._local
         async with self._change:
-            if self._remote is not None and self._remote.gone.is_set() and self._lasting:
+            if self._remote is not None and self._remote.gone.is_set():
                 await self._remote.close()
                 self._remote = None
-                await self.open()
-        engine = self._local or self._remote
+                await self._open()
+            engine = self._local or self._remote
         if engine is None:
             raise ExpectedError(ErrorCode.ENGINE_GONE, "The engine was closed.")
         return engine

@@ -40,20 +40,27 @@ class EngineLock:
             ) from error
         except OSError as error:
             raise disk_error_to_ours(error, self._data.root) from error
+        self._withdraw()  # of an engine that was killed; its port may be somebody else's now
 
     def publish(self, endpoint: Endpoint) -> None:
-        """Write where this engine listens; only this user can read it."""
+        """Write where this engine listens; only this user can read it. Raises ``ExpectedError`` disk errors."""
         temporary = self._data.endpoint.with_suffix(".tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(endpoint))
-        temporary.replace(self._data.endpoint)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(endpoint))
+            temporary.replace(self._data.endpoint)
+        except OSError as error:
+            raise disk_error_to_ours(error, self._data.endpoint) from error
 
     def release(self) -> None:
-        """Give the lock back and take the endpoint away."""
+        """Take the endpoint away and give the lock back."""
+        self._withdraw()
+        self._lock.release()
+
+    def _withdraw(self) -> None:
         with contextlib.suppress(OSError):
             self._data.endpoint.unlink(missing_ok=True)
-        self._lock.release()
 
 
 def read_endpoint(data: DataDir) -> Endpoint | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar, cast
 
@@ -29,6 +30,7 @@ from app.engine.wire import (
 )
 
 R = TypeVar("R")
+_log = logging.getLogger(__name__)
 _CONNECT_S = 5.0
 
 
@@ -61,14 +63,26 @@ class RemoteEngine:
             async with asyncio.timeout(_CONNECT_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
                 engine = cls(reader, writer)
-                await engine._send(Hello(protocol=PROTOCOL, token=endpoint.token))
-                if not isinstance(await receive_from_engine(reader), Welcome):
+                try:
+                    await engine._greet(endpoint.token)
+                except BaseException:
                     writer.close()
-                    raise engine_gone()
+                    raise
         except (OSError, TimeoutError) as error:
             raise engine_gone() from error
         engine._pump = asyncio.create_task(engine._receive())
         return engine
+
+    async def _greet(self, token: str) -> None:
+        await self._send(Hello(protocol=PROTOCOL, token=token))
+        welcome = await receive_from_engine(self._reader)
+        if not isinstance(welcome, Welcome):
+            raise engine_gone()
+        if welcome.protocol != PROTOCOL:
+            raise ExpectedError(
+                ErrorCode.DATA_TOO_NEW,
+                "A Hearthreel of another version works with this data directory; end it, or use that version.",
+            )
 
     async def close(self) -> None:
         """Leave; players that this client opened end."""
@@ -76,7 +90,7 @@ class RemoteEngine:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
         self._writer.close()
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
     async def call(self, command: api.Command[R], *, progress: api.Progress | None = None) -> R:
@@ -115,12 +129,15 @@ class RemoteEngine:
             async with self._lock:
                 await send(self._writer, message)
         except ConnectionError as error:
+            self.gone.set()
             raise engine_gone() from error
 
     async def _receive(self) -> None:
         try:
             while (message := await receive_from_engine(self._reader)) is not None:
                 self._take(message)
+        except ExpectedError as error:
+            _log.warning("what the engine said cannot be understood: %s", error)
         finally:
             self.gone.set()
             for future in self._waiting.values():

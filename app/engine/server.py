@@ -8,6 +8,7 @@ import hmac
 import logging
 import os
 import secrets
+from collections.abc import Coroutine
 from typing import Any
 
 from app.core.errors import ErrorCode, ExpectedError
@@ -28,12 +29,15 @@ from app.engine.wire import (
     Withdraw,
     encode_reply,
     receive_from_client,
+    receive_hello,
     send,
 )
 
 _log = logging.getLogger(__name__)
 _TOKEN_BYTES = 32
 _HELLO_S = 5.0
+FINISH_S = 3.0
+"""How long an engine that ends waits for what clients have asked for."""
 
 
 class EngineServer:
@@ -43,7 +47,7 @@ class EngineServer:
         self._engine = engine
         self._token = secrets.token_urlsafe(_TOKEN_BYTES)
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[Any]] = set()
+        self._connections: dict[asyncio.Task[Any], _Connection] = {}
 
     async def start(self) -> None:
         """Listen on a free loopback port and publish it beside the lock."""
@@ -52,9 +56,12 @@ class EngineServer:
         self._engine.lock.publish(Endpoint(port=port, token=self._token, pid=os.getpid()))
 
     async def close(self) -> None:
-        """End all connections."""
+        """Take no more, answer what was asked already as far as that is soon, and end all connections."""
         if self._server is not None:
             self._server.close()
+        asks = [ask for connection in self._connections.values() for ask in connection.end_asking()]
+        if asks:
+            await asyncio.wait(asks, timeout=FINISH_S)
         for task in tuple(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -63,11 +70,10 @@ class EngineServer:
         task = asyncio.current_task()
         if task is None:
             return
-        self._connections.add(task)
-        connection = _Connection(self._engine, writer)
+        connection = self._connections[task] = _Connection(self._engine, writer)
         try:
             async with asyncio.timeout(_HELLO_S):
-                hello = await receive_from_client(reader)
+                hello = await receive_hello(reader)
             if isinstance(hello, Hello) and hmac.compare_digest(hello.token.encode(), self._token.encode()):
                 await connection.serve(reader)
         except (ExpectedError, TimeoutError, ConnectionError) as error:
@@ -76,7 +82,7 @@ class EngineServer:
             pass
         finally:
             await connection.close()
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
 
 
@@ -88,6 +94,8 @@ class _Connection:
         self._writer = writer
         self._lock = asyncio.Lock()
         self._requests: dict[int, asyncio.Task[None]] = {}
+        self._asks: set[asyncio.Task[None]] = set()
+        self._is_ending = False
         self._players: set[str] = set()
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -95,8 +103,12 @@ class _Connection:
         await self._send(Welcome(protocol=PROTOCOL))
         while (message := await receive_from_client(reader)) is not None:
             match message:
+                case Ask() | Subscribe() if self._is_ending:
+                    pass  # the client asks the next engine when this connection ends
                 case Ask():
-                    self._begin(message.id, self._carry_out(message))
+                    ask = self._begin(message.id, self._carry_out(message))
+                    self._asks.add(ask)
+                    ask.add_done_callback(self._asks.discard)
                 case Subscribe():
                     self._begin(message.id, self._tell(message.id))
                 case Withdraw():
@@ -106,10 +118,19 @@ class _Connection:
                 case Hello():
                     raise ExpectedError(ErrorCode.BAD_MESSAGE, "A client said hello twice.")
 
-    def _begin(self, number: int, work: Any) -> None:
+    def _begin(self, number: int, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        if number in self._requests:
+            work.close()
+            raise ExpectedError(ErrorCode.BAD_MESSAGE, "A client used the number of a request twice.")
         task = asyncio.create_task(work)
         self._requests[number] = task
         task.add_done_callback(lambda _task: self._requests.pop(number, None))
+        return task
+
+    def end_asking(self) -> tuple[asyncio.Task[None], ...]:
+        """Begin nothing more; return what is being carried out."""
+        self._is_ending = True
+        return tuple(self._asks)
 
     async def close(self) -> None:
         """End what the client had going."""

@@ -1,8 +1,8 @@
 """What a client and the running engine say over the loopback socket.
 
 Frames as in ``app.transcode.messages``: four bytes of length, one MessagePack value. The client begins with ``Hello``
-(the token from the endpoint file); then requests, answered in any order by id. A broken or foreign message ends the
-connection, nothing else.
+(the token from the endpoint file), the engine answers with ``Welcome``; then requests, answered in any order by id. A
+broken or foreign message ends the connection, nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from app.engine.api import AnyCommand, Changed
 
 PROTOCOL = 1
 MAX_FRAME_BYTES = 64 << 20
+MAX_HELLO_BYTES = 4096
+"""Before a client has shown its token it may not make the engine hold more."""
 _LENGTH = struct.Struct(">I")
 
 T = TypeVar("T")
@@ -99,8 +101,11 @@ def encode_reply(reply: Any) -> msgspec.Raw:
 
 
 def decode_reply(reply: msgspec.Raw, kind: Any) -> Any:
-    """Return the reply as a value of its type."""
-    return msgspec.msgpack.decode(reply, type=kind)
+    """Return the reply as a value of its type; raises ``ExpectedError`` bad-message."""
+    try:
+        return msgspec.msgpack.decode(reply, type=kind)
+    except msgspec.DecodeError as error:
+        raise ExpectedError(ErrorCode.BAD_MESSAGE, f"An answer cannot be read: {error}") from error
 
 
 async def send(writer: asyncio.StreamWriter, message: FromClient | FromEngine) -> None:
@@ -108,6 +113,11 @@ async def send(writer: asyncio.StreamWriter, message: FromClient | FromEngine) -
     payload = _encoder.encode(message)
     writer.write(_LENGTH.pack(len(payload)) + payload)
     await writer.drain()
+
+
+async def receive_hello(reader: asyncio.StreamReader) -> FromClient | None:
+    """Return a client's first message, None when it went away; raises ``ExpectedError`` bad-message."""
+    return await _receive(reader, _client_decoder, most_bytes=MAX_HELLO_BYTES)
 
 
 async def receive_from_client(reader: asyncio.StreamReader) -> FromClient | None:
@@ -120,14 +130,16 @@ async def receive_from_engine(reader: asyncio.StreamReader) -> FromEngine | None
     return await _receive(reader, _engine_decoder)
 
 
-async def _receive(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
+async def _receive(
+    reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[T], *, most_bytes: int = MAX_FRAME_BYTES
+) -> T | None:
     try:
         header = await reader.readexactly(_LENGTH.size)
         size: int = _LENGTH.unpack(header)[0]
-        if size > MAX_FRAME_BYTES:
+        if size > most_bytes:
             raise ExpectedError(ErrorCode.BAD_MESSAGE, "A message is too long.")
         return decoder.decode(await reader.readexactly(size))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ExpectedError(ErrorCode.BAD_MESSAGE, f"A message cannot be read: {error}") from error
