@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from app.core.errors import ErrorCode, ExpectedError
+from app.core.settings import SETTINGS
 from app.engine.api import AddPath, AddResult
 from app.engine.kernel import Kernel
 from app.queue.machine import JobState, job_status
@@ -34,12 +35,19 @@ async def add_path(kernel: Kernel, command: AddPath) -> AddResult:
     """Add one file; a refused one is told by its error, not raised."""
     shown = display_path(command.path)
     try:
-        profile = command.profile or str(kernel.settings.get("profile"))
+        profile = _known_profile(command.profile or str(kernel.settings.get("profile")))
         return await _add(kernel, command.path, profile)
     except ExpectedError as error:
         if error.code in {ErrorCode.BAD_SETTING, ErrorCode.DATABASE_DAMAGED}:
             raise
         return AddResult(path=shown, job_id=None, media_id=None, state="refused", error=error.info)
+
+
+def _known_profile(name: str) -> str:
+    try:
+        return str(SETTINGS["profile"].parse(name))
+    except ValueError as error:
+        raise ExpectedError(ErrorCode.BAD_SETTING, f"There is no profile “{name}”; choose {error}.") from error
 
 
 async def _add(kernel: Kernel, path: bytes, profile: str) -> AddResult:

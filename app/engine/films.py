@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -51,13 +51,14 @@ class FilmView(msgspec.Struct, frozen=True, kw_only=True):
 
     def target_of(self, name: str, number: int) -> str:
         """Return the target of the task that makes a piece; raises ``ExpectedError`` no-such-id."""
-        try:
-            if any(track.name == name for track in self.plan.audio):
-                return format_target(Target(kind=TaskKind.AUDIO, plan=self.plan_hash, name=name))
-            chunk = self.plan.chunk_of(max(number, 0))
-            of = self.plan.set_of(name).name
-        except KeyError as error:
-            raise ExpectedError(ErrorCode.NO_SUCH_ID, "This film has no such piece.") from error
+        if not self.layout.has(name) or not INIT_NUMBER <= number < self.plan.segment_count:
+            raise ExpectedError(
+                ErrorCode.NO_SUCH_ID, f"This film has no piece {name}/{number}; load its playlist again."
+            )
+        if any(track.name == name for track in self.plan.audio):
+            return format_target(Target(kind=TaskKind.AUDIO, plan=self.plan_hash, name=name))
+        chunk = self.plan.chunk_of(max(number, 0))
+        of = self.plan.set_of(name).name
         return format_target(Target(kind=TaskKind.VIDEO, plan=self.plan_hash, name=of, chunk=chunk.number))
 
 
@@ -137,27 +138,20 @@ class EngineFilms:
     def __init__(self, kernel: Kernel, wanted: WantedTasks) -> None:
         self._kernel = kernel
         self._wanted = wanted
-        self._views: OrderedDict[str, FilmView] = OrderedDict()
+        self._views: OrderedDict[str, tuple[int, FilmView]] = OrderedDict()
+        """Media id → (version of the queue, what was read from it)."""
         self._bundles: OrderedDict[str, dict[tuple[str, int], str]] = OrderedDict()
-
-    def forget(self, media_ids: Callable[[str], bool] | None = None) -> None:
-        """Drop remembered views, of all films or of those for which ``media_ids`` says yes."""
-        for media_id in [one for one in self._views if media_ids is None or media_ids(one)]:
-            del self._views[media_id]
-
-    def forget_job(self, job_id: str) -> None:
-        """Drop the remembered view of a job that changed."""
-        for media_id in [media_id for media_id, view in self._views.items() if view.job_id == job_id]:
-            del self._views[media_id]
 
     async def view(self, media_id: str) -> FilmView:
         """Return what is known of a film; raises ``ExpectedError`` no-such-id, not-done."""
-        view = self._views.get(media_id)
-        if view is None:
-            view = await self._kernel.queue(lambda store: view_of(store, store.job_by_media_id(media_id)))
-            self._views[media_id] = view
-            while len(self._views) > _CACHED_VIEWS:
-                self._views.popitem(last=False)
+        version = self._kernel.version
+        known = self._views.get(media_id)
+        if known is not None and known[0] == version:
+            return known[1]
+        view = await self._kernel.queue(lambda store: view_of(store, store.job_by_media_id(media_id)))
+        self._views[media_id] = version, view
+        while len(self._views) > _CACHED_VIEWS:
+            self._views.popitem(last=False)
         return view
 
     async def layout(self, media_id: str) -> FilmLayout:

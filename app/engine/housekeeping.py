@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from app.core.encoding import decode_canonical
+from app.core.errors import ErrorCode, ExpectedError
 from app.engine.api import VerifyReport
 from app.engine.kernel import Kernel
 from app.engine.snapshots import title_of
 from app.media.film import Film, StillsResult, TaskResult
+from app.queue.machine import outcome_counts
 from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore
 from app.queue.targets import TaskKind
 from app.storage.collection import GRACE_MS, CollectReport
+from app.storage.opening import Storage
+
+_LOST = {ErrorCode.MISSING_SHARD, ErrorCode.DAMAGED_SHARD, ErrorCode.BAD_MESSAGE}
 
 
 class JobRoots(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,22 +30,36 @@ class JobRoots(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...]
 
 
+def bundles_of(task: TaskRow) -> tuple[str, ...]:
+    """Return the bundles that a task's result names, whether it counts now or not."""
+    if task.outcome is None:
+        return ()
+    if task.kind == TaskKind.PUBLISH:
+        film = decode_canonical(task.outcome.value, Film)
+        stills = (film.stills.bundle,) if film.stills is not None else ()
+        return (*(one.bundle for one in film.video), *(one.bundle for one in film.audio), *stills)
+    if task.kind in {TaskKind.VIDEO, TaskKind.AUDIO}:
+        return (decode_canonical(task.outcome.value, TaskResult).bundle,)
+    if task.kind == TaskKind.STILLS:
+        return (decode_canonical(task.outcome.value, StillsResult).bundle,)
+    return ()
+
+
 def roots_of_job(job: JobRow, tasks: Iterable[TaskRow]) -> JobRoots:
-    """Return the bundles that a job's results name, whether they count now or not."""
-    roots: list[str] = []
-    for task in tasks:
-        if task.outcome is None:
-            continue
-        if task.kind == TaskKind.PUBLISH:
-            film = decode_canonical(task.outcome.value, Film)
-            roots += [one.bundle for one in film.video]
-            roots += [one.bundle for one in film.audio]
-            roots += [film.stills.bundle] if film.stills is not None else []
-        elif task.kind in {TaskKind.VIDEO, TaskKind.AUDIO}:
-            roots.append(decode_canonical(task.outcome.value, TaskResult).bundle)
-        elif task.kind == TaskKind.STILLS:
-            roots.append(decode_canonical(task.outcome.value, StillsResult).bundle)
-    return JobRoots(job_id=job.id, title=title_of(job), capabilities=tuple(dict.fromkeys(roots)))
+    """Return the bundles that a job's results name, as far as they count."""
+    roots = dict.fromkeys(one for task in tasks if outcome_counts(job, task) for one in bundles_of(task))
+    return JobRoots(job_id=job.id, title=title_of(job), capabilities=tuple(roots))
+
+
+def is_whole(storage: Storage, bundle: str) -> bool:
+    """Whether everything that ``bundle`` reaches is here; damaged content that was not read yet counts as here."""
+    try:
+        names = storage.vault.shards_of(bundle)
+    except ExpectedError as error:
+        if error.code in _LOST:
+            return False
+        raise
+    return all(storage.disk.stat(name) is not None for name in names)
 
 
 def all_roots(store: JobStore) -> tuple[JobRoots, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 from app.core.clock import Clock
@@ -24,6 +24,7 @@ from app.storage.opening import Storage, open_storage
 from app.transcode.register import ChildRegister
 from app.transcode.supervisor import Supervisor
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _STORAGE_THREADS = 4
@@ -61,25 +62,28 @@ class Kernel:
         self.data = data
         self.clock = clock
         self.settings = SettingsFile(data.settings)
+        self.settings.all()
         self.device: Device = start_device(data.device)
-        self._queue_database = Database(data.database)
-        try:
+        with ExitStack() as undo:
+            self._queue_database = Database(data.database)
+            undo.callback(self._queue_database.close)
             self._check_database()
             self._store: JobStore = SqliteJobStore(
                 database=self._queue_database, device=self.device.id, boot=self.device.boot, clock=clock
             )
             self._store.end_forgotten_leases()
             self._storage_database = Database(data.database)
+            undo.callback(self._storage_database.close)
             self.storage: Storage = open_storage(data, self._storage_database, clock=clock)
             self.storage.segments.keep_only(())
-        except BaseException:
-            self._queue_database.close()
-            raise
+            undo.pop_all()
         register = ChildRegister(data.children)
         register.sweep()
         self.supervisor = supervisor or Supervisor(register=register)
         self.changed = ChangeFlag()
         """Set when a job, a task or a segment changed."""
+        self.version = 0
+        """Grows with every change of the queue; what was read from it at an older version may be out of date."""
         self.trouble: ErrorInfo | None = None
         self._queue_thread = ThreadPoolExecutor(1, thread_name_prefix="queue")
         self._storage_threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
@@ -94,20 +98,21 @@ class Kernel:
             )
 
     async def queue(self, action: Callable[[JobStore], T]) -> T:
-        """Run ``action`` on the queue's own thread; wakes those who watch, whatever it did."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._queue_thread, action, self._store)
+        """Run ``action`` on the queue's own thread."""
+        return await _finish(self._queue_thread, action, self._store)
 
     async def change(self, action: Callable[[JobStore], T]) -> T:
         """Run a writing ``action`` on the queue's thread, then wake those who watch."""
-        result = await self.queue(action)
+        try:
+            result = await self.queue(action)
+        finally:
+            self.version += 1
         self.changed.set()
         return result
 
     async def store(self, action: Callable[[Storage], T]) -> T:
         """Run ``action`` on a storage thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._storage_threads, action, self.storage)
+        return await _finish(self._storage_threads, action, self.storage)
 
     async def close(self) -> None:
         """Close the stores; nothing may use them any more."""
@@ -117,6 +122,22 @@ class Kernel:
     def _close(self) -> None:
         self._queue_thread.shutdown()
         self._storage_threads.shutdown()
-        self.storage.close()
-        self._storage_database.close()
-        self._queue_database.close()
+        with ExitStack() as rest:
+            rest.callback(self._queue_database.close)
+            rest.callback(self._storage_database.close)
+            rest.callback(self.storage.close)
+
+
+async def _finish(threads: ThreadPoolExecutor, action: Callable[[S], T], subject: S) -> T:
+    """Run ``action`` on a thread; when the caller is cancelled, it gets that only after the action has ended.
+
+    An action cannot be stopped half-way, so without this a cancelled writer would write after its canceller cleaned up.
+    """
+    future = asyncio.get_running_loop().run_in_executor(threads, action, subject)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait({future})
+        if not future.cancelled():
+            future.exception()  # seen; the caller does not want to know any more
+        raise

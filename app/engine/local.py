@@ -23,8 +23,8 @@ from app.engine import api
 from app.engine.adding import add_path
 from app.engine.exporting import export_film
 from app.engine.films import EngineFilms
-from app.engine.housekeeping import Housekeeper, roots_of_job
-from app.engine.kernel import Kernel
+from app.engine.housekeeping import Housekeeper, bundles_of, is_whole, roots_of_job
+from app.engine.kernel import TROUBLES, Kernel
 from app.engine.lock import EngineLock
 from app.engine.rates import RateMeter
 from app.engine.snapshots import (
@@ -42,7 +42,7 @@ from app.engine.worker import Slots, Worker
 from app.media.plan import ticks_to_s
 from app.playback.gateway import Gateway
 from app.playback.source import StillKind
-from app.queue.machine import JobState, job_status
+from app.queue.machine import JobState, job_status, outcome_counts
 from app.queue.rows import JobRow
 from app.queue.store import JobStore
 from app.storage.source import display_path, fingerprint, look_at
@@ -78,7 +78,10 @@ class LocalEngine:
         self._subscribers: set[asyncio.Queue[api.Changed]] = set()
         self._snapshots: dict[str, api.JobSnapshot] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._may_work = False
         self._works = False
+        self._untold: set[str] = set()
+        """Jobs that changed since subscribers were told."""
         self._handlers: Mapping[type, Callable[..., Awaitable[Any]]] = {
             api.AddPath: self._add,
             api.ListJobs: self._list_jobs,
@@ -125,22 +128,38 @@ class LocalEngine:
             lock.release()
             raise
         engine = cls(kernel, lock, slots=slots)
-        await engine._gateway.start()
-        engine._tasks = [asyncio.create_task(engine._tell()), asyncio.create_task(engine._keep_house())]
-        if work and kernel.settings.get("worker.enabled"):
-            engine._works = True
-            engine._worker.start()
+        engine._may_work = work
+        try:
+            await engine._gateway.start()
+            engine._tasks = [asyncio.create_task(engine._tell()), asyncio.create_task(engine._keep_house())]
+            await engine._follow_settings()
+        except BaseException:
+            await engine.close()
+            raise
         return engine
 
     async def close(self) -> None:
         """Give back what is being done, close everything, release the lock."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._gateway.close()
-        await self._worker.stop()
-        await self._kernel.close()
-        self.lock.release()
+        async with contextlib.AsyncExitStack() as rest:
+            rest.callback(self.lock.release)
+            rest.push_async_callback(self._kernel.close)
+            rest.push_async_callback(self._worker.stop)
+            rest.push_async_callback(self._gateway.close)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow_settings(self) -> None:
+        """Begin or end to work, as the settings say."""
+        works = self._may_work and bool(self._kernel.settings.get("worker.enabled"))
+        if works == self._works:
+            return
+        self._works = works
+        if works:
+            self._worker.start()
+        else:
+            await self._worker.stop()
+        self._kernel.changed.set()
 
     async def call(self, command: api.Command[R], *, progress: api.Progress | None = None) -> R:
         handler = self._handlers.get(type(command))
@@ -176,9 +195,7 @@ class LocalEngine:
             for task_id, one in self._worker.running.items()
             if one.job_id == view.job.id
         }
-        milli = running_milli(view, live)
-        if view.status.state in {JobState.PROCESSING, JobState.QUEUED, JobState.PAUSED}:
-            milli = await self._kernel.queue(lambda store: store.note_progress(view.job.id, milli))
+        milli = await self._never_less(view, running_milli(view, live))
         moves = view.status.state is JobState.PROCESSING
         duration = ticks_to_s(view.plan.duration_ticks) if view.plan is not None else 0.0
         source = await self._kernel.store(lambda storage: storage.sources.find(view.job.id))
@@ -191,6 +208,17 @@ class LocalEngine:
             live=live,
             with_tasks=with_tasks,
         )
+
+    async def _never_less(self, view: JobView, milli: int) -> int:
+        """Return a job's progress, which does not fall within a round; a disk that cannot be written hides nothing."""
+        if view.status.state is JobState.DONE:
+            return milli
+        try:
+            return await self._kernel.queue(lambda store: store.note_progress(view.job.id, milli))
+        except ExpectedError as error:
+            if error.code not in TROUBLES:
+                raise
+            return await self._kernel.queue(lambda store: max(milli, store.progress(view.job.id)))
 
     def _why_waiting(self) -> str | None:
         if self._kernel.trouble is not None:
@@ -213,7 +241,6 @@ class LocalEngine:
             raise BugError(f"no such action: {command.action}")
         before = await self._job_snapshot(job_id)
         await action(job_id)
-        self._films.forget_job(job_id)
         return before if command.action == "remove" else await self._job_snapshot(job_id, with_tasks=True)
 
     async def _pause(self, job_id: str) -> None:
@@ -225,15 +252,25 @@ class LocalEngine:
         self._worker.resume(job_id)
 
     async def _cancel(self, job_id: str) -> None:
-        await self._kernel.change(lambda store: store.cancel_job(job_id))
-        await self._give_back(job_id)
+        def cancel(store: JobStore) -> tuple[str, ...]:
+            before = roots_of_job(store.job(job_id), store.tasks(job_id))
+            store.cancel_job(job_id)
+            after = roots_of_job(store.job(job_id), store.tasks(job_id))
+            return tuple(one for one in before.capabilities if one not in after.capabilities)
+
+        self._worker.renounce(job_id)
+        await self._give_back(job_id, await self._kernel.change(cancel))
 
     async def _retry(self, job_id: str) -> None:
-        """Begin a new round; until a plan is accepted the source may be another version of the file."""
+        """Begin a new round, in which lost results are made again.
+
+        Until a plan is accepted the source may be another version of the file.
+        """
         source = await self._kernel.store(lambda storage: storage.sources.find(job_id))
         has_plan = await self._kernel.queue(lambda store: store.accepted_plan_hash(job_id)) is not None
-        if source is None or has_plan:
-            await self._kernel.change(lambda store: store.retry_job(job_id))
+        lost = await self._lost_tasks(job_id)
+        if source is None or has_plan or lost:
+            await self._kernel.change(lambda store: store.retry_job(job_id, void=lost))
             return
         seen = await self._kernel.store(lambda _storage: look_at(source.path))
         name = await self._kernel.store(lambda _storage: fingerprint(source.path))
@@ -241,29 +278,47 @@ class LocalEngine:
         await self._kernel.store(lambda storage: storage.sources.remember(now))
         await self._kernel.change(lambda store: store.retry_job(job_id, fingerprint=name, size_bytes=seen.size_bytes))
 
+    async def _lost_tasks(self, job_id: str) -> tuple[str, ...]:
+        """Return the ids of the job's tasks whose results count but are not all here any more."""
+        done = await self._kernel.queue(
+            lambda store: {
+                task.id: bundles_of(task) for task in store.tasks(job_id) if outcome_counts(store.job(job_id), task)
+            }
+        )
+        lost = await self._kernel.store(
+            lambda storage: [
+                task_id for task_id, bundles in done.items() if not all(is_whole(storage, one) for one in bundles)
+            ]
+        )
+        return tuple(lost)
+
     async def _remove(self, job_id: str) -> None:
         """Remove a job: a published film goes to the Trash, anything else is forgotten at once."""
-        view = await self._kernel.queue(lambda store: read_job(store, store.job(job_id)))
-        if view.film is not None and view.status.state is JobState.DONE:
-            await self._kernel.change(lambda store: store.trash_job(job_id))
-        else:
-            await self._forget(job_id)
+        is_published = await self._kernel.queue(lambda store: store.published(job_id)) is not None
+        await (self._trash(job_id) if is_published else self._forget(job_id))
+
+    async def _trash(self, job_id: str) -> None:
+        await self._kernel.change(lambda store: store.trash_job(job_id))
+        await self._worker.release(job_id)
 
     async def _forget(self, job_id: str) -> None:
         """Remove a job for ever and give its space back."""
-        roots = await self._kernel.queue(lambda store: roots_of_job(store.job(job_id), store.tasks(job_id)))
-        await self._kernel.change(lambda store: store.remove_job(job_id))
-        await self._give_back(job_id, roots.capabilities)
+
+        def remove(store: JobStore) -> tuple[str, ...]:
+            bundles = [one for task in store.tasks(job_id) for one in bundles_of(task)]
+            store.remove_job(job_id)
+            return tuple(dict.fromkeys(bundles))
+
+        self._worker.renounce(job_id)
+        await self._give_back(job_id, await self._kernel.change(remove))
         await self._kernel.store(lambda storage: storage.sources.forget(job_id))
 
     async def _give_back(self, job_id: str, capabilities: tuple[str, ...] = ()) -> None:
         """End a job's children and collect what they made."""
-        made = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
         await self._worker.drop(job_id)
-        late = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
+        made = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
         await self._kernel.store(lambda storage: storage.segments.drop_job(job_id))
-        self._films.forget_job(job_id)
-        await self._housekeeper.collect(removed=(*capabilities, *made, *late))
+        await self._housekeeper.collect(removed=(*capabilities, *made))
 
     async def _set_priority(self, command: api.SetPriority) -> api.JobSnapshot:
         job_id = await self._job_id(command.job_id)
@@ -315,7 +370,7 @@ class LocalEngine:
         if command.now or film.state == "making":
             await self._forget(job.id)
             return film
-        await self._kernel.change(lambda store: store.trash_job(job.id))
+        await self._trash(job.id)
         return await self._get_film(api.GetFilm(media_id=job.media_id))
 
     async def _restore_film(self, command: api.RestoreFilm) -> api.FilmSnapshot:
@@ -378,6 +433,7 @@ class LocalEngine:
 
     async def _set_config(self, command: api.SetConfig) -> dict[str, Any]:
         self._kernel.settings.set(command.key, command.value)
+        await self._follow_settings()
         return self._kernel.settings.all()
 
     async def _verify(self, command: api.VerifyVault, progress: api.Progress) -> api.VerifyReport:
@@ -412,9 +468,9 @@ class LocalEngine:
 
     async def events(self) -> AsyncIterator[api.Changed]:
         mailbox: asyncio.Queue[api.Changed] = asyncio.Queue()
-        jobs = await self._list_jobs(api.ListJobs())
-        self._subscribers.add(mailbox)
+        self._subscribers.add(mailbox)  # before looking, so that no change falls between
         try:
+            jobs = await self._list_jobs(api.ListJobs())
             yield api.Changed(jobs=jobs, library=True, status=self._status())
             while True:
                 yield await mailbox.get()
@@ -433,29 +489,25 @@ class LocalEngine:
                     last_status = await self._tell_once(last_status)
                 except ExpectedError as error:
                     _log.info("changes could not be read: %s", error)
+                except Exception:
+                    _log.exception("changes could not be told")
                 await asyncio.sleep(EVENT_INTERVAL_S)
 
     async def _tell_once(self, last_status: api.EngineStatus | None) -> api.EngineStatus:
-        rows_changed = await self._kernel.queue(lambda store: store.take_changed())
-        for job_id in rows_changed:
-            self._films.forget_job(job_id)
+        self._untold |= await self._kernel.queue(lambda store: store.take_changed())
+        rows_changed = frozenset(self._untold)
         status = self._status()
-        changed_ids = rows_changed | {one.job_id for one in self._worker.running.values()}
-        known = set(await self._kernel.queue(lambda store: store.job_ids())) if rows_changed else set(self._snapshots)
-        jobs = []
-        for job_id in changed_ids & (known | changed_ids):
-            try:
-                snapshot = await self._job_snapshot(job_id)
-            except ExpectedError:
-                continue
-            if self._snapshots.get(job_id) != snapshot:
-                self._snapshots[job_id] = snapshot
-                jobs.append(snapshot)
+        known = set(await self._kernel.queue(lambda store: store.job_ids()))
+        changed = [one for one in rows_changed | {one.job_id for one in self._worker.running.values()} if one in known]
+        snapshots = [await self._job_snapshot(job_id) for job_id in changed]
+        jobs = tuple(one for one in snapshots if self._snapshots.get(one.id) != one)
         gone = tuple(job_id for job_id in rows_changed if job_id not in known)
+        self._snapshots.update((one.id, one) for one in jobs)
         for job_id in gone:
             self._snapshots.pop(job_id, None)
+        self._untold -= rows_changed
         if jobs or gone or status != last_status:
-            event = api.Changed(jobs=tuple(jobs), gone=gone, library=bool(rows_changed), status=status)
+            event = api.Changed(jobs=jobs, gone=gone, library=bool(rows_changed), status=status)
             for mailbox in self._subscribers:
                 mailbox.put_nowait(event)
         return status

@@ -72,6 +72,8 @@ class Running:
         self.released = False
         self.unwanted = False
         """Whether the lease is over already, so that no end is to be written."""
+        self.keeps_notes = False
+        """Whether the notes of what it made stay when it ends: who dropped it collects by them."""
         self._frozen_since_s: float | None = None
 
     @property

@@ -50,8 +50,14 @@ class Previewer:
             if far:
                 self._tasks[key] = asyncio.create_task(self._make(one, name, far[0]))
 
+    def stop(self, job_id: str) -> None:
+        """End the previews of a job that was paused; what they made stays."""
+        for (job, _), task in self._tasks.items():
+            if job == job_id:
+                task.cancel()
+
     async def drop(self, job_id: str) -> None:
-        """End the previews of a job."""
+        """End the previews of a job, and forget what they made."""
         await self._end([task for (job, _), task in self._tasks.items() if job == job_id])
         self._wanted.forget_previews(job_id)
 

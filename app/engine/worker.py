@@ -10,7 +10,8 @@
                                                   └─ the engine stops: end (freed)
 
 A paused job's children are frozen at once and hold no slot. When somebody waits to watch a chunk and all slots are
-taken, a running chunk is frozen until that one is done.
+taken, a running chunk is frozen until that one is done; it goes on before anything new is begun. An end that could
+not be written (the disk is full) is written later, before anything else is done: until then the task counts as held.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ import contextlib
 import logging
 from collections import OrderedDict
 
-from app.core.errors import BugError, ErrorCode, ErrorInfo, ExpectedError, StaleError
+import msgspec
+
+from app.core.errors import BugError, ErrorCode, ExpectedError, StaleError
 from app.engine.films import EngineFilms
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.performing import Performer, Running
 from app.engine.preview import Previewer
 from app.engine.wanted import WantedTasks
 from app.media.plan import Plan
-from app.queue.machine import TaskState, held_state, outcome_counts, tasks_that_count
+from app.queue.machine import TaskState, held_state, is_cancelled, outcome_counts, tasks_that_count
 from app.queue.rows import EndRank, JobRow, Lease, LeaseFlag, TaskRow
 from app.queue.schedule import Candidate, Decision, candidate_of, choose_task
 from app.queue.store import JobStore
@@ -40,6 +43,7 @@ HEARTBEAT_S = 12.0
 RELEASE_PAUSED_S = 600.0
 TROUBLE_REST_S = 10.0
 STOP_S = 5.0
+_STALE_REST_S = 0.1
 _CANDIDATES = 256
 _CACHED_PLANS = 32
 
@@ -54,6 +58,15 @@ class Slots:
         """Return how many tasks of each class may be begun beside ``running``; frozen ones take no slot."""
         busy = [one.resource for one in running if not one.control.is_frozen]
         return {kind: limit - busy.count(kind) for kind, limit in self._limits.items()}
+
+
+class UnwrittenEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a lease ended, while that could not be written."""
+
+    running: Running
+    rank: EndRank
+    code: ErrorCode
+    message: str
 
 
 class Worker:
@@ -73,6 +86,7 @@ class Worker:
         """Why nothing is begun."""
         self.is_idle = False
         """Whether there is nothing that this engine can do now."""
+        self._unwritten: list[UnwrittenEnd] = []
         self._resting_until_s = 0.0
         self._loop_task: asyncio.Task[None] | None = None
         wanted.on_wanted = self._kernel.changed.set
@@ -99,6 +113,7 @@ class Worker:
         """Freeze the job's children at once."""
         for one in self._of(job_id):
             one.pause()
+        self._previewer.stop(job_id)
         self._kernel.changed.set()
 
     def resume(self, job_id: str) -> None:
@@ -107,11 +122,20 @@ class Worker:
             one.resume()
         self._kernel.changed.set()
 
-    async def drop(self, job_id: str) -> None:
-        """End the job's children and wait until they are gone; their results are not wanted."""
-        tasks = [one.task for one in self._of(job_id) if one.task is not None]
+    def renounce(self, job_id: str) -> None:
+        """Say, before the job's rows change, that ``drop`` follows, so that the notes of what was made stay for it."""
         for one in self._of(job_id):
-            one.unwanted = True
+            one.keeps_notes = True
+
+    async def drop(self, job_id: str) -> None:
+        """End the job's children and wait until they are gone; their results are not wanted, their notes stay."""
+        for one in self._of(job_id):
+            one.unwanted = one.keeps_notes = True
+        await self.release(job_id)
+
+    async def release(self, job_id: str) -> None:
+        """End the job's children as *freed* and wait until they are gone."""
+        tasks = [one.task for one in self._of(job_id) if one.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -127,7 +151,11 @@ class Worker:
         with self._kernel.changed.watch() as changed:
             while True:
                 changed.clear()
-                delay_s = await self._step()
+                try:
+                    delay_s = await self._step()
+                except Exception as error:  # noqa: BLE001 (the edge of the worker: a bug must not end all work in silence)
+                    _log.exception("the choice of the next task")
+                    delay_s = self._rest(ExpectedError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}"))
                 if delay_s == 0:
                     continue
                 with contextlib.suppress(TimeoutError):
@@ -139,32 +167,50 @@ class Worker:
         if now_s < self._resting_until_s:
             return self._resting_until_s - now_s
         try:
+            await self._write_ends()
             decision = await self._decide(now_s)
             if decision.task_id is not None:
                 await self._begin(decision.task_id)
                 return 0
         except StaleError:
-            return 0
+            return _STALE_REST_S
         except ExpectedError as error:
-            self._rest(error)
-            return TROUBLE_REST_S
-        self._give_way_back()
-        self.reason = decision.reason
-        self.is_idle = not self.running and decision.look_again_at_s is None
+            return self._rest(error)
+        self._note_idle(decision)
         if decision.look_again_at_s is not None:
             return max(0.05, decision.look_again_at_s - now_s)
         return None
 
-    def _rest(self, error: ExpectedError) -> None:
-        """Say why the machine cannot work now, and look again later."""
+    def _note_idle(self, decision: Decision) -> None:
+        """Note, for whoever asks, that nothing was begun and why; tell when that is new."""
+        is_idle = not self.running and decision.look_again_at_s is None
+        is_news = is_idle != self.is_idle or (is_idle and self._kernel.trouble is not None)
+        self.reason, self.is_idle = decision.reason, is_idle
+        if is_idle:
+            self._kernel.trouble = None
+        if is_news:
+            self._kernel.changed.set()
+
+    def _rest(self, error: ExpectedError) -> float:
+        """Say why the machine cannot work now; return in how many seconds to look again."""
         self._kernel.trouble = error.info
         self._resting_until_s = self._kernel.clock.monotonic_s() + TROUBLE_REST_S
         self._kernel.changed.set()
+        return TROUBLE_REST_S
+
+    async def _write_ends(self) -> None:
+        """Write the ends that could not be written when they happened."""
+        while self._unwritten:
+            await self._write_end(self._unwritten[0])
+            self._unwritten.pop(0)
 
     async def _decide(self, now_s: float) -> Decision:
         wanted = self._wanted.task_ids
-        candidates = await self._kernel.queue(lambda store: self._candidates(store, wanted))
+        running_jobs = frozenset(one.job_id for one in self.running.values())
+        candidates = await self._kernel.queue(lambda store: self._candidates(store, wanted, running_jobs))
         startable = [one for one in candidates if one.task_id not in self.running]
+        if not any(one.task_id in wanted and one.resource is ResourceClass.HEAVY for one in startable):
+            self._give_way_back()
         free = self._slots.free(list(self.running.values()))
         decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s)
         if self._must_give_way(startable, wanted, free, decision):
@@ -200,11 +246,11 @@ class Worker:
             if one.gave_way and self._slots.free(list(self.running.values()))[ResourceClass.HEAVY] > 0:
                 one.take_back()
 
-    def _candidates(self, store: JobStore, wanted: frozenset[str]) -> list[Candidate]:
+    def _candidates(self, store: JobStore, wanted: frozenset[str], running_jobs: frozenset[str]) -> list[Candidate]:
         """Read the open tasks that matter now (on the queue's thread)."""
         tasks = {task.id: task for task in store.all_open_tasks(limit=_CANDIDATES)}
         open_jobs = {task.job_id for task in tasks.values() if task.kind != TaskKind.PUBLISH}
-        open_jobs |= {one.job_id for one in self.running.values()}
+        open_jobs |= running_jobs
         for task_id in wanted - set(tasks):
             try:
                 tasks[task_id] = store.task(task_id)
@@ -213,7 +259,8 @@ class Worker:
         candidates = []
         for task in tasks.values():
             job = store.job(task.job_id)
-            if held_state(job, task) is not TaskState.AVAILABLE:
+            rests = job.paused.value or job.trashed.value or is_cancelled(job)
+            if rests or held_state(job, task) is not TaskState.AVAILABLE:
                 continue
             candidate = self._candidate(store, job, task, others_open=task.job_id in open_jobs)
             if candidate is not None:
@@ -289,16 +336,14 @@ class Worker:
         try:
             await self._performer.perform(running)
         except StaleError:
-            await self._performer.forget(running)
+            running.unwanted = True
+            await self._end(running, EndRank.FREED, ErrorCode.CANCELLED, "It was not wanted any more.")
         except asyncio.CancelledError:
             await self._end(running, EndRank.FREED, ErrorCode.CANCELLED, "The engine stopped; it goes on later.")
             raise
         except ChildError as error:
-            if running.released:
-                await self._end(running, EndRank.FREED, ErrorCode.CANCELLED, "It was paused for long.")
-            else:
-                rank = EndRank.PERMANENT if error.permanent else EndRank.TRANSIENT
-                await self._end(running, rank, error.code, error.message)
+            rank = EndRank.PERMANENT if error.permanent else EndRank.TRANSIENT
+            await self._end(running, rank, error.code, error.message)
         except ExpectedError as error:
             if error.code in TROUBLES:
                 await self._end(running, EndRank.FREED, error.code, error.message)
@@ -311,15 +356,26 @@ class Worker:
             await self._end(running, EndRank.TRANSIENT, ErrorCode.INTERNAL, message)
 
     async def _end(self, running: Running, rank: EndRank, code: ErrorCode, message: str) -> None:
-        """Write the end of a lease and forget what it made."""
+        """Write the end of a lease and forget what it made; what cannot be written now is written later."""
+        end = UnwrittenEnd(running=running, rank=rank, code=code, message=message)
+        try:
+            await self._write_end(end)
+        except ExpectedError as error:
+            _log.info("the end of %s could not be written yet: %s", running.row.target, error)
+            self._unwritten.append(end)
+            self._rest(error)
+
+    async def _write_end(self, end: UnwrittenEnd) -> None:
+        running = end.running
         if not running.unwanted:
-            try:
+            with contextlib.suppress(StaleError):
                 await self._kernel.change(
-                    lambda store: store.end(running.row.id, running.lease, rank=rank, code=code, message=message)
+                    lambda store: store.end(
+                        running.row.id, running.lease, rank=end.rank, code=end.code, message=end.message
+                    )
                 )
-            except (StaleError, ExpectedError) as error:
-                _log.info("the end of %s could not be written: %s", running.row.target, error)
-        await self._performer.forget(running)
+        if not running.keeps_notes:
+            await self._performer.forget(running)
 
     async def _beat(self, running: Running) -> None:
         """Give signs of life, with progress; a stale answer ends the work."""
@@ -344,11 +400,6 @@ class Worker:
                 return
             except ExpectedError as error:
                 _log.info("a sign of life of %s was not written: %s", running.row.target, error)
-
-    @property
-    def trouble(self) -> ErrorInfo | None:
-        """What holds all work up."""
-        return self._kernel.trouble
 
 
 def _rank_of(error: ExpectedError) -> EndRank:
