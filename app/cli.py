@@ -25,9 +25,11 @@ from app.demo import PlayedFilm, PlayedStream, has_screen, make_sample_film, pla
 from app.engine import api
 from app.engine.folders import expand_paths
 from app.engine.host import EngineHost, open_engine
+from app.storage.source import display_path
 from app.terminal import Terminal, film_cells, format_bytes, format_seconds, job_cells, job_detail
 
 FINAL_STATES = {"done", "error", "cancelled"}
+_NOBODY_WORKS = "Nothing works on it now: open the app, or run “hearthreel worker” (with worker.enabled on)."
 _INTERRUPTED = 130
 
 
@@ -151,7 +153,7 @@ async def add(context: Context, paths: tuple[str, ...], *, wait: bool, profile: 
     """Add films: files, and folders with everything in them."""
     terminal = context.terminal
     _check_profile(profile)
-    async with open_engine(context.data, work=wait) as engine:
+    async with open_engine(context.data, work=wait, lasting=wait) as engine:
         results = [
             await engine.call(api.AddPath(path=path, profile=profile))
             for path in expand_paths([os.fsencode(path) for path in paths])
@@ -160,15 +162,15 @@ async def add(context: Context, paths: tuple[str, ...], *, wait: bool, profile: 
             raise ExpectedError(ErrorCode.NOT_FOUND, "There is no film in that folder.")
         for result in results:
             _say_added(terminal, result)
+        status = await engine.call(api.GetStatus())
+        if not status.working and any(result.job_id for result in results):
+            terminal.note(_NOBODY_WORKS)
         if wait:
             waiting = [result.job_id for result in results if result.job_id is not None]
             jobs = await _wait_for(engine, waiting, terminal)
             results = [_as_finished(result, jobs) for result in results]
         for result in results:
             terminal.result(_added_json(result))
-        status = await engine.call(api.GetStatus())
-        if not status.working and not wait and any(result.job_id for result in results):
-            terminal.note("Nothing works on it yet: open the app, or run “hearthreel worker”.")
         if any(result.error is not None or (wait and result.state != "done") for result in results):
             raise FailedError
 
@@ -189,9 +191,12 @@ def _say_added(terminal: Terminal, result: api.AddResult) -> None:
 
 
 def _as_finished(result: api.AddResult, jobs: dict[str, api.JobSnapshot]) -> api.AddResult:
-    job = jobs.get(result.job_id or "")
-    if job is None:
+    if result.job_id is None:
         return result
+    job = jobs.get(result.job_id)
+    if job is None:
+        gone = ErrorInfo(code=ErrorCode.CANCELLED, message="The job was removed while it was waited for.")
+        return msgspec.structs.replace(result, state="cancelled", error=gone)
     return msgspec.structs.replace(result, state=job.state, error=job.error)
 
 
@@ -201,21 +206,23 @@ def _added_json(result: api.AddResult) -> dict[str, Any]:
 
 
 async def _wait_for(engine: EngineHost, job_ids: Sequence[str], terminal: Terminal) -> dict[str, api.JobSnapshot]:
-    """Show progress until all jobs have come to an end; return how each stands."""
+    """Show progress until all jobs have come to an end; return how each stands, without those that were removed."""
     jobs: dict[str, api.JobSnapshot] = {}
     wanted = set(job_ids)
     if not wanted:
         return jobs
+    is_first = True
     with terminal.job_progress() as bars:
         async for event in engine.events():
-            for job in event.jobs:
-                if job.id in wanted:
-                    jobs[job.id] = job
-                    bars.show(job)
-            wanted -= set(event.gone)
-            if all(job_id in jobs and jobs[job_id].state in FINAL_STATES for job_id in wanted):
-                return jobs
-    return jobs
+            shown = [job for job in event.jobs if job.id in wanted]
+            for job in shown:
+                jobs[job.id] = job
+                bars.show(job)
+            wanted -= set(event.gone) | (wanted - {job.id for job in shown} if is_first else set())
+            is_first = False
+            if all(jobs[job_id].state in FINAL_STATES for job_id in wanted):
+                break
+    return {job_id: jobs[job_id] for job_id in wanted}
 
 
 @cli.command()
@@ -287,10 +294,10 @@ async def job_priority(context: Context, job_id: str, priority: int) -> None:
 @run
 async def job_wait(context: Context, job_id: str) -> None:
     """Wait until a job has come to an end."""
-    async with open_engine(context.data, work=True) as engine:
+    async with open_engine(context.data, work=True, lasting=True) as engine:
         one = await engine.call(api.GetJob(job_id=job_id))
-        found = await _wait_for(engine, [one.id], context.terminal)
-        one = await engine.call(api.GetJob(job_id=one.id)) if one.id in found else one
+        await _wait_for(engine, [one.id], context.terminal)
+        one = await engine.call(api.GetJob(job_id=one.id))
         _say_job(context.terminal, one)
         if one.state != "done":
             raise FailedError
@@ -391,7 +398,7 @@ async def serve(context: Context, media: str) -> None:
         addresses = {"master": player.master, "auto": player.auto}
         context.terminal.result(addresses, f"master  {player.master}\nauto    {player.auto}")
         sys.stdout.flush()
-        await _forever()
+        await _stay(engine)
 
 
 @cli.command()
@@ -404,10 +411,11 @@ async def export(context: Context, media: str, output: str, *, overwrite: bool) 
     """Write the best quality with all sound tracks to an MP4 file."""
     terminal = context.terminal
     path = os.fsencode(os.path.abspath(output))  # noqa: PTH100, ASYNC240 (reads no disk)
+    shown = display_path(os.fsencode(output))
     async with open_engine(context.data, work=False) as engine:
         with terminal.share_progress("Exporting") as progress:
             size = await engine.call(api.ExportFilm(media_id=media, path=path, overwrite=overwrite), progress=progress)
-    terminal.result({"path": output, "size_bytes": size}, f"{output}: {format_bytes(size)}")
+    terminal.result({"path": shown, "size_bytes": size}, f"{shown}: {format_bytes(size)}")
 
 
 # The engine
@@ -419,22 +427,26 @@ async def export(context: Context, media: str, output: str, *, overwrite: bool) 
 @run
 async def worker(context: Context, *, once: bool) -> None:
     """Work without a window."""
-    async with open_engine(context.data, work=True, lasting=not once) as engine:
+    async with open_engine(context.data, work=True, lasting=True) as engine:
         context.terminal.note(
             "Working. End with Ctrl-C." if engine.is_host else "Another Hearthreel works here already."
         )
         if not once:
-            await _forever()
+            await _stay(engine)
         async for _event in engine.events():
             status = await engine.call(api.GetStatus())
             if status.idle:
                 return
 
 
-async def _forever() -> None:
-    """Wait for the interrupt, which is how such a command ends well."""
+async def _stay(engine: EngineHost) -> None:
+    """Stay until the interrupt, which is how such a command ends well.
+
+    Listening is what makes a lasting client take over when the engine ends, and any other one fail.
+    """
     try:
-        await asyncio.Event().wait()
+        async for _event in engine.events():
+            pass
     except asyncio.CancelledError:
         return
 
