@@ -98,6 +98,7 @@ class _Scanner:
         self._info = info
         self._size = max(1, size_bytes)
         self._video = container.streams[video.index]
+        self._codec = video.codec
         self._is_h264 = video.codec == "h264"
         context = self._video.codec_context
         self.parameter_sets = ParameterSets(context.extradata if context is not None and self._is_h264 else None)
@@ -133,8 +134,10 @@ class _Scanner:
         return self._result(tuple(scan for tally in tallies.values() if (scan := tally.scan())))
 
     def _take_picture(self, packet: Any) -> None:
-        self._packets += 1
         self._bytes += packet.size
+        if self._is_hidden(packet):
+            return
+        self._packets += 1
         if packet.is_corrupt or not self._is_well_framed(packet):
             self._is_damaged = True
         if packet.dts is not None:
@@ -153,6 +156,10 @@ class _Scanner:
         self._bytes_per_window[pts // _RATE_WINDOW_TICKS] += packet.size
         if packet.is_keyframe:
             self._take_keyframe(packet, pts)
+
+    def _is_hidden(self, packet: Any) -> bool:
+        """Whether a VP8 picture is only there for others to refer to (RFC 6386, 9.1: the bit ``show_frame``)."""
+        return self._codec == "vp8" and not memoryview(packet)[0] & 0x10
 
     def _is_well_framed(self, packet: Any) -> bool:
         size = self.parameter_sets.length_size
