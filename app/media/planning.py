@@ -233,6 +233,7 @@ class _Planner:
             and stream.sample_rate in {44_100, 48_000}
             and scan.is_continuous
             and scan.has_own_header
+            and not self.scan.is_cut
             and abs(scan.first_ticks - self.origin) <= TICKS_PER_S * 1024 // stream.sample_rate
             and abs(scan.end_ticks - self.origin - self.end) <= _AUDIO_EDGE_TICKS
         )

@@ -172,6 +172,11 @@ def test_sound_that_does_not_fit_is_encoded_as_aac_at_48_khz(stream: dict[str, A
     assert (track.kind, track.sample_rate, track.channels) == (AudioKind.ENCODE, 48_000, 2)
 
 
+def test_sound_of_a_damaged_film_is_decoded_not_copied() -> None:
+    plan = plan_of(packets=scan(is_cut=True, audio=(audio_scan(),)), sound=(audio(),))
+    assert plan.audio[0].kind is AudioKind.ENCODE
+
+
 def test_a_declared_track_without_packets_is_left_out() -> None:
     assert plan_of(sound=(audio(),)).audio == ()
 
