@@ -103,8 +103,9 @@ class H264Encoder:
         self._sets = ParameterSets(context.extradata)
         self.init_section = init_section_of(self._header.getvalue())
 
-    def encode(self, frame: Any, shown: Shown) -> Iterator[Sample]:
+    def encode(self, shown: Shown) -> Iterator[Sample]:
         """Encode one picture; yields the samples that are ready."""
+        frame: Any = shown.frame
         frame.time_base = Fraction(1, TICKS_PER_S)
         frame.pts = shown.ticks
         frame.pict_type = PictureType.I if shown.opens_segment else PictureType.NONE
@@ -142,19 +143,30 @@ class RenditionMaker:
     """Filter, encoder and assembler of one rendition of one chunk."""
 
     def __init__(
-        self, plan: Plan, rendition: Rendition, borders: Sequence[int], first_segment: int, *, threads: int
+        self,
+        plan: Plan,
+        rendition: Rendition,
+        borders: Sequence[int],
+        first_segment: int,
+        *,
+        threads: int,
+        is_scaled: bool = False,
     ) -> None:
+        """``is_scaled``: see ``RenditionFilter``."""
         self.name = rendition.name
-        self._filter = RenditionFilter(plan, rendition)
+        self._filter = RenditionFilter(plan, rendition, is_scaled=is_scaled)
         self._encoder = H264Encoder(plan, rendition, threads=threads)
         self._assembler = SegmentAssembler(borders, first_segment)
         self._tally = Tally(rendition.name)
         self.init_section = self._encoder.init_section
 
+    def scale(self, shown: Shown) -> Shown:
+        """Return the picture in this rendition's size, for ``take`` and for the next smaller rendition."""
+        return Shown(self._filter.apply(shown.frame), shown.ticks, shown.opens_segment)
+
     def take(self, shown: Shown) -> Iterator[Segment]:
-        """Encode one picture; yields finished segments."""
-        picture = self._filter.apply(shown.frame)
-        for sample in self._encoder.encode(picture, shown):
+        """Encode one scaled picture; yields finished segments."""
+        for sample in self._encoder.encode(shown):
             yield from self._tally.count(self._assembler.add(sample))
 
     def end(self) -> Iterator[Segment]:

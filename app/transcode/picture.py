@@ -107,10 +107,11 @@ class FilterChain:
 
 
 class RenditionFilter:
-    """Brings decoded pictures to one rendition; rebuilt when the source's size or format changes on the way."""
+    """Brings pictures to one rendition; rebuilt when the source's size or format changes on the way."""
 
-    def __init__(self, plan: Plan, rendition: Rendition) -> None:
-        self._filters = plan.filters
+    def __init__(self, plan: Plan, rendition: Rendition, *, is_scaled: bool = False) -> None:
+        """``is_scaled`` says that pictures come from a larger rendition's filter: upright, in final colours."""
+        self._filters = () if is_scaled else plan.filters
         self._size = rendition.width, rendition.height
         self._shape: tuple[Any, ...] | None = None
         self._chain: FilterChain | None = None

@@ -29,7 +29,7 @@ COLUMNS = ROWS = 10
 TILE_WIDTH = 160
 POSTER_WIDTH = 640
 _LONGEST_INTERVAL_S = 10
-_MOST_TILES_OF_A_SHORT_FILM = 100
+_MOST_TILES_OF_A_SHORT_FILM = 50
 _POSTER_SHARES = (0.1, 0.2, 0.35, 0.5)
 _JPEG_QUALITY = 4
 
@@ -63,7 +63,7 @@ def make_stills(request: MakeStills, reporter: Reporter) -> StillsInfo:
 
 
 def thumbnail_interval(duration_ticks: int) -> int:
-    """Return the distance of thumbnails: whole seconds, 1 to 10, about a hundred in a short film."""
+    """Return the distance of thumbnails: whole seconds, 1 to 10, about fifty in a short film."""
     seconds = duration_ticks // TICKS_PER_S // _MOST_TILES_OF_A_SHORT_FILM + 1
     return min(_LONGEST_INTERVAL_S, seconds) * TICKS_PER_S
 

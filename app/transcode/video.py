@@ -2,9 +2,12 @@
 
 ::
 
-    decoder ──► deinterlacer ──► pacer ──┬─► queue ─► filter ─► x264 ─► assembler ─► check ─► parent
-    (this thread)                        └─► queue ─► filter ─► x264 ─► assembler ─► check ─► parent
-                                             (one thread per rendition, at most 8 pictures waiting each)
+    decoder ──► deinterlacer ──► pacer ──► queue ─► filter ─► x264 ─► assembler ─► check ─► parent
+    (this thread)                                     └─► queue ─► filter ─► x264 ─► assembler ─► check ─► parent
+                                                                     └─► queue …
+
+One thread per rendition, at most 8 pictures waiting for each. A rendition is scaled from the next larger one: half the
+cost of scaling each from the source.
 """
 
 from __future__ import annotations
@@ -50,26 +53,42 @@ def make_video(request: MakeVideo, reporter: Reporter) -> tuple[RenditionFacts, 
 class _Worker(threading.Thread):
     """The thread of one rendition: takes pictures from its queue until the end mark."""
 
-    def __init__(self, maker: RenditionMaker, sink: _SegmentSink) -> None:
+    def __init__(self, maker: RenditionMaker, sink: _SegmentSink, smaller: _Worker | None) -> None:
+        """``smaller`` takes the scaled pictures of this one."""
         super().__init__(name=f"rendition-{maker.name}", daemon=True)
         self.pictures: queue.Queue[Shown | None] = queue.Queue(_QUEUE_PICTURES)
         self._maker = maker
         self._sink = sink
+        self._smaller = smaller
+        self._ended = False
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            while (shown := self.pictures.get()) is not None:
-                for segment in self._maker.take(shown):
-                    self._sink.put(segment)
-            for segment in self._maker.end():
-                self._sink.put(segment)
+            self._work()
         except BaseException as error:  # noqa: BLE001 (carried to the thread that joins)
             self.error = error
-            self._drain()
+            if not self._ended:
+                self._pass_on(None)
+                self._drain()
+
+    def _work(self) -> None:
+        while (shown := self.pictures.get()) is not None:
+            scaled = self._maker.scale(shown)
+            self._pass_on(scaled)
+            for segment in self._maker.take(scaled):
+                self._sink.put(segment)
+        self._ended = True
+        self._pass_on(None)
+        for segment in self._maker.end():
+            self._sink.put(segment)
+
+    def _pass_on(self, shown: Shown | None) -> None:
+        if self._smaller is not None:
+            self._smaller.pictures.put(shown)
 
     def _drain(self) -> None:
-        """Let the decoder go on until it sees the error."""
+        """Let whoever feeds this thread go on until the end mark."""
         while self.pictures.get() is not None:
             pass
 
@@ -129,8 +148,8 @@ class _ChunkEncoding:
         self._borders = plan.borders[chunk.first_segment : chunk.end_segment + 1]
         shares = threads_of(renditions, cores=threads or os.cpu_count() or 1)
         self._makers = [
-            RenditionMaker(plan, one, self._borders, chunk.first_segment, threads=share)
-            for one, share in zip(renditions, shares, strict=True)
+            RenditionMaker(plan, one, self._borders, chunk.first_segment, threads=share, is_scaled=place > 0)
+            for place, (one, share) in enumerate(zip(renditions, shares, strict=True))
         ]
         sampled = chunk.first_segment + chunk.number % (chunk.end_segment - chunk.first_segment)
         self._sinks = [
@@ -144,14 +163,13 @@ class _ChunkEncoding:
             self._reporter.made(InitMade(name=maker.name, data=maker.init_section))
         decoder = ChunkDecoder(opened, self._plan)
         pacer = Pacer(self._borders, shortest_step=_SHORTEST_STEP_TICKS)
-        workers = [_Worker(maker, sink) for maker, sink in zip(self._makers, self._sinks, strict=True)]
+        workers = _chain(self._makers, self._sinks)
         for worker in workers:
             worker.start()
         try:
             count = self._feed(workers, pacer.pace(self._pictures(decoder)))
         finally:
-            for worker in workers:
-                worker.pictures.put(None)
+            workers[0].pictures.put(None)
             for worker in workers:
                 worker.join()
         _raise_first_error(workers)
@@ -180,13 +198,20 @@ class _ChunkEncoding:
         count = 0
         for one in shown:
             count += 1
-            for worker in workers:
-                if worker.error is not None:
-                    return count
-                worker.pictures.put(one)
+            if any(worker.error is not None for worker in workers):
+                return count
+            workers[0].pictures.put(one)
             done = one.ticks - start
             self._reporter.progress(done * 1000 // length, done)
         return count
+
+
+def _chain(makers: Sequence[RenditionMaker], sinks: Sequence[_SegmentSink]) -> list[_Worker]:
+    """Return one worker per rendition, largest first, each with the next smaller one behind it."""
+    workers: list[_Worker] = []
+    for maker, sink in reversed(list(zip(makers, sinks, strict=True))):
+        workers.insert(0, _Worker(maker, sink, workers[0] if workers else None))
+    return workers
 
 
 def _raise_first_error(workers: Sequence[Any]) -> None:
