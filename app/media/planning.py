@@ -23,6 +23,7 @@ PROFILES = ("default", "passthrough")
 COPIED_SHARE = 0.7
 """With less of the film copyable than this, the top rung is encoded as a whole."""
 _COPY_PROFILES = {"Baseline", "Constrained Baseline", "Main", "High"}
+_HDR_TRANSFERS = {"smpte2084": "tonemap-pq", "arib-std-b67": "tonemap-hlg"}
 _LONGEST_COPY_RATE = 40_000_000
 _AUDIO_EDGE_TICKS = TICKS_PER_S // 5
 _AUDIO_SLACK_TICKS = TICKS_PER_S // 20
@@ -91,6 +92,7 @@ class _Planner:
             borders = choose_borders(shown=self.shown, keyframes=keyframes, end=self.end, copied=False)
             chunks = self._chunks(borders, keyframes, copied=False)
         renditions = self._renditions(width, height, rate[0] / rate[1], copied=copied)
+        self._warn_of_colours()
         self._warn_of_damage()
         return Plan(
             fingerprint=self.fingerprint,
@@ -135,7 +137,7 @@ class _Planner:
             and abs(aspect - 1) <= 0.01
             and video.width % 2 == 0
             and video.height % 2 == 0
-            and video.transfer not in {"smpte2084", "arib-std-b67"}
+            and video.transfer not in _HDR_TRANSFERS
             and scan.is_copyable
             and scan.entry != "order"
             and video.frame_rate[0] <= (MAX_FRAME_RATE + 1) * video.frame_rate[1]
@@ -196,7 +198,7 @@ class _Planner:
             names.append("flip")
         if video.rotation:
             names.append(f"turn-{video.rotation}")
-        tone = {"smpte2084": "tonemap-pq", "arib-std-b67": "tonemap-hlg"}.get(video.transfer)
+        tone = _HDR_TRANSFERS.get(video.transfer)
         if tone:
             names.append(tone)
         return tuple(names)
@@ -247,6 +249,13 @@ class _Planner:
             label=label,
             is_default=is_default,
         )
+
+    def _warn_of_colours(self) -> None:
+        """Say what is not converted yet: false colours must not be published silently."""
+        if self.video.dolby_vision_profile == 5:
+            self.warnings.append("The film is Dolby Vision without a fallback; its colours will look green and purple.")
+        elif self.video.transfer in _HDR_TRANSFERS:
+            self.warnings.append("The film is HDR; its colours will look pale, because they are not converted yet.")
 
     def _warn_of_damage(self) -> None:
         declared = self.scan.declared_ticks

@@ -239,6 +239,16 @@ def test_a_cut_film_without_a_declared_length_is_warned_of() -> None:
     assert "damaged or cut" in warning
 
 
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({"transfer": "smpte2084"}, "HDR"), ({"transfer": "arib-std-b67"}, "HDR"), ({"dolby_vision_profile": 5}, "Dolby")],
+    ids=str,
+)
+def test_colours_that_are_not_converted_must_not_be_published_silently(changes: dict[str, Any], word: str) -> None:
+    (warning,) = plan_of(picture=video(**changes)).warnings
+    assert word in warning
+
+
 def test_repaired_times_are_warned_of() -> None:
     (warning,) = plan_of(packets=scan(repaired=7)).warnings
     assert warning.startswith("7 pictures")
