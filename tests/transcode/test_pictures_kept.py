@@ -187,6 +187,29 @@ def test_a_chunk_made_alone_is_the_chunk_made_in_turn(film: Path, shelf: Path) -
             assert shots(init + data) == shots(init + in_turn[number])
 
 
+@pytest.mark.slow
+def test_every_rung_of_a_ladder_shows_every_picture_at_the_same_time(shelf: Path) -> None:
+    source = write_film(shelf / "for a ladder.mp4", seconds=2, size=(1024, 576))
+    path = shelf / "ladder.mkv"
+    ffmpeg("-i", source, "-an", "-c:v", "mpeg4", "-q:v", "2", path)
+    _, plan = index(path)
+    work = make_pictures(path, plan, "ladder")
+    assert [one.name for one in plan.renditions] == ["576", "360"]
+    for rung in plan.renditions:
+        data = work.reporter.bytes_of(rung.name)
+        frames = pictures(data)
+        assert {(frame.width, frame.height) for frame in frames} == {(rung.width, rung.height)}
+        assert [shot.number for shot in shots(data)] == list(range(60))
+        assert [shot.ticks for shot in shots(data)] == [shot.ticks for shot in shots(work.reporter.bytes_of("360"))]
+        assert f"avc1.6400{frames_level(data):02x}" == rung.codecs
+
+
+def frames_level(data: bytes) -> int:
+    """Return the H.264 level that the parameter sets in the init section say."""
+    with av.open(io.BytesIO(data), "r") as container:
+        return int(ParameterSets(container.streams.video[0].codec_context.extradata).codecs[-2:], 16)
+
+
 def test_facts_say_what_was_made(film: Path) -> None:
     _, plan = index(film)
     work = make_pictures(film, plan, "copy")
