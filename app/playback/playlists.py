@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from app.media.plan import AudioTrack, Plan, Rendition
+from app.media.sound import AAC_FRAME_SAMPLES, frame_edge
 from app.media.source import TICKS_PER_S
 from app.playback.addresses import AUTO, AUTO_VIDEO_PLAYLIST, format_media_playlist
 from app.playback.source import FilmLayout
 
-AAC_FRAME_SAMPLES = 1024
 AUDIO_GROUP = "audio"
 _MICROSECONDS = 1_000_000
 _HEAD = ("#EXTM3U", "#EXT-X-VERSION:7", "#EXT-X-INDEPENDENT-SEGMENTS")
@@ -32,8 +32,7 @@ def _round_half_up(numerator: int, denominator: int) -> int:
 
 def audio_cuts(borders: Iterable[int], sample_rate: int) -> tuple[int, ...]:
     """Return, for borders in ticks, the number of the AAC frame that starts nearest to each."""
-    frame = AAC_FRAME_SAMPLES * TICKS_PER_S
-    return tuple(_round_half_up(border * sample_rate, frame) for border in borders)
+    return tuple(frame_edge(border, sample_rate) for border in borders)
 
 
 def _positions_us(units: Iterable[int], units_per_s: int) -> tuple[int, ...]:

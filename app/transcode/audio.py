@@ -21,6 +21,7 @@ from av.error import FFmpegError
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.media.film import RenditionFacts
 from app.media.plan import AudioKind, AudioTrack, Plan
+from app.media.sound import AAC_FRAME_SAMPLES, frame_edge
 from app.media.source import TICKS_PER_S
 from app.transcode.cmaf import Sample, init_section_of, write_segment
 from app.transcode.encode import Segment, Tally
@@ -29,20 +30,12 @@ from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
 from app.transcode.picture import FilterChain
 from app.transcode.reporting import Reporter
 
-FRAME_SAMPLES = 1024
 _WARM_UP_FRAMES = 4
 _ENTRY_MARGIN_TICKS = 2 * TICKS_PER_S
 _MOST_DECODE_ERRORS = 2000
 _CENTRE_DOWN = 0.707
 _SURROUND_DOWN = 0.5
 _INIT_OPTIONS = {"movflags": "empty_moov+default_base_moof+frag_keyframe", "use_editlist": "0"}
-
-
-def frame_edge(ticks: int, sample_rate: int) -> int:
-    """Return the number of the AAC frame edge nearest to a moment; edge n is at sample 1024 n."""
-    samples = ticks * sample_rate
-    unit = FRAME_SAMPLES * TICKS_PER_S
-    return (2 * samples + unit) // (2 * unit)
 
 
 def make_audio(request: MakeAudio, reporter: Reporter) -> tuple[RenditionFacts, ...]:
@@ -108,11 +101,11 @@ class _Cutter:
     def _finish(self) -> None:
         rate = self._track.sample_rate
         first = self._edge(self._number)
-        start = self.offset_samples + first * FRAME_SAMPLES
+        start = self.offset_samples + first * AAC_FRAME_SAMPLES
         samples = [
-            Sample(data=data, pts=start + n * FRAME_SAMPLES, is_sync=True) for n, data in enumerate(self._frames)
+            Sample(data=data, pts=start + n * AAC_FRAME_SAMPLES, is_sync=True) for n, data in enumerate(self._frames)
         ]
-        end = start + len(samples) * FRAME_SAMPLES
+        end = start + len(samples) * AAC_FRAME_SAMPLES
         data = write_segment(number=self._number, samples=samples, start=start, end=end)
         segment = Segment(
             number=self._number,
@@ -132,7 +125,7 @@ class _Cutter:
             with av.open(io.BytesIO(self._init + segment.data), "r", format="mp4") as container:
                 packets = [packet for packet in container.demux(container.streams.audio[0]) if packet.size]
                 times = [packet.pts for packet in packets]
-                if times != [start + n * FRAME_SAMPLES for n in range(segment.samples)]:
+                if times != [start + n * AAC_FRAME_SAMPLES for n in range(segment.samples)]:
                     raise BugError(f"audio segment {segment.number} has frames at other times than planned")
                 if self._checked == 0:
                     self._checked = sum(len(packet.decode()) for packet in packets)
@@ -196,9 +189,9 @@ def _encode(opened: OpenSource, plan: Plan, track: AudioTrack, cutter: _Cutter) 
     encoder = _AacEncoder(track)
     cutter.start(encoder.init_section)
     warm_up = cutter.first_frame - _WARM_UP_FRAMES
-    first_sample = max(0, warm_up) * FRAME_SAMPLES
+    first_sample = max(0, warm_up) * AAC_FRAME_SAMPLES
     sound = _Sound(opened, plan, track, first_sample)
-    for number, block in enumerate(sound.frames(), start=first_sample // FRAME_SAMPLES):
+    for number, block in enumerate(sound.frames(), start=first_sample // AAC_FRAME_SAMPLES):
         _take(encoder.encode(number, block), cutter)
         if cutter.is_full:
             return
@@ -229,10 +222,10 @@ class _AacEncoder:
     def encode(self, number: int, block: Any) -> Iterator[tuple[int, bytes]]:
         """Encode the 1024 samples of frame ``number``; what comes out belongs to earlier frames."""
         block.time_base = Fraction(1, block.sample_rate)
-        block.pts = number * FRAME_SAMPLES
+        block.pts = number * AAC_FRAME_SAMPLES
         for packet in self._stream.encode(block):
             if packet.pts >= 0 and packet.size:
-                yield packet.pts // FRAME_SAMPLES, bytes(packet)
+                yield packet.pts // AAC_FRAME_SAMPLES, bytes(packet)
 
 
 class _Sound:
@@ -254,13 +247,13 @@ class _Sound:
         for block in self._resampled():
             block.pts = None
             fifo.write(block)
-            while (frame := fifo.read(FRAME_SAMPLES)) is not None:
+            while (frame := fifo.read(AAC_FRAME_SAMPLES)) is not None:
                 yield frame
         if fifo.samples:
-            fifo.write(_silence(FRAME_SAMPLES - fifo.samples, self._rate))
-            yield fifo.read(FRAME_SAMPLES)
+            fifo.write(_silence(AAC_FRAME_SAMPLES - fifo.samples, self._rate))
+            yield fifo.read(AAC_FRAME_SAMPLES)
         while True:
-            yield _silence(FRAME_SAMPLES, self._rate)
+            yield _silence(AAC_FRAME_SAMPLES, self._rate)
 
     def _resampled(self) -> Iterator[Any]:
         self._enter()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.media.film import RenditionRate
+from app.media.sound import AAC_FRAME_SAMPLES
 from app.playback.playlists import (
-    AAC_FRAME_SAMPLES,
     audio_cuts,
     format_auto_master,
     format_auto_media,

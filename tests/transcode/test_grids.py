@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.media.sound import AAC_FRAME_SAMPLES, frame_edge
 from app.media.source import TICKS_PER_S
-from app.transcode.audio import FRAME_SAMPLES, frame_edge
 from app.transcode.stills import thumbnail_interval
 
 rates = st.sampled_from([22_050, 44_100, 48_000])
@@ -19,8 +19,8 @@ def test_edge_0_is_the_start() -> None:
 
 @given(st.integers(0, 10**11), rates)
 def test_the_edge_is_the_nearest(ticks: int, rate: int) -> None:
-    distance = abs(frame_edge(ticks, rate) * FRAME_SAMPLES * TICKS_PER_S - ticks * rate)
-    assert 2 * distance <= FRAME_SAMPLES * TICKS_PER_S
+    distance = abs(frame_edge(ticks, rate) * AAC_FRAME_SAMPLES * TICKS_PER_S - ticks * rate)
+    assert 2 * distance <= AAC_FRAME_SAMPLES * TICKS_PER_S
 
 
 @given(st.lists(st.integers(0, 10**10), min_size=2, max_size=5), rates)

@@ -12,7 +12,7 @@ import pytest
 
 from app.media.film import RenditionFacts
 from app.media.plan import AudioKind, Plan
-from app.transcode.audio import FRAME_SAMPLES, frame_edge
+from app.media.sound import AAC_FRAME_SAMPLES, frame_edge
 from tests.judges.barcode import BEEP_S, beep_times, make_samples
 from tests.transcode.lab import Sound, ffmpeg, index, make_sound, probe_packets, segments, sound
 
@@ -77,8 +77,8 @@ def test_every_beep_is_at_its_second_within_a_millisecond(film: Path, beeps: Pat
     plan, samples, facts = made(path)
     rate = plan.track("a0").sample_rate
     assert_beeps(heard(samples, rate), [float(n) for n in range(12)])
-    assert facts.frames * FRAME_SAMPLES == samples.shape[1]
-    assert abs(samples.shape[1] / rate - 12) < 2 * FRAME_SAMPLES / rate
+    assert facts.frames * AAC_FRAME_SAMPLES == samples.shape[1]
+    assert abs(samples.shape[1] / rate - 12) < 2 * AAC_FRAME_SAMPLES / rate
     assert 0.3 < float(np.abs(samples).max()) < 0.75
 
 
@@ -112,7 +112,7 @@ def test_segments_begin_at_the_frame_edge_nearest_to_the_picture_border(film: Pa
     for number, data in made_segments.items():
         packets = probe_packets(init + data, tmp_path / "segment.mp4")
         edges = [frame_edge(plan.borders[n], 48_000) for n in (number, number + 1)]
-        assert [packet["pts"] for packet in packets] == [n * FRAME_SAMPLES for n in range(*edges)]
+        assert [packet["pts"] for packet in packets] == [n * AAC_FRAME_SAMPLES for n in range(*edges)]
 
 
 def test_late_sound_stays_late(film: Path, beeps: Path, shelf: Path) -> None:
@@ -172,10 +172,10 @@ def test_a_preview_from_the_middle_is_on_the_same_grid_and_sounds_the_same(
     first, samples = sound(make_sound(path, plan, first=2).reporter.bytes_of("a0"))
     assert plan.segment_count == 3
     edge = frame_edge(plan.borders[2], rate)
-    assert round(first * rate) - edge * FRAME_SAMPLES == round(_offset(path, plan) * rate)
+    assert round(first * rate) - edge * AAC_FRAME_SAMPLES == round(_offset(path, plan) * rate)
     assert_beeps([time + first for time in heard(samples, rate)[1:]], [9.0, 10.0, 11.0])
     begin = round(first * rate)
-    quiet = slice(2 * FRAME_SAMPLES, whole.shape[1] - begin)
+    quiet = slice(2 * AAC_FRAME_SAMPLES, whole.shape[1] - begin)
     difference = samples[0, quiet] - whole[0, begin:][quiet]
     limit = 0.02 if name.endswith((".mp4", ".ts", ".avi")) else 0.2  # Matroska rounds time stamps to milliseconds
     assert float(np.sqrt(np.mean(np.square(difference)))) < limit
