@@ -154,10 +154,8 @@ async def add(context: Context, paths: tuple[str, ...], *, wait: bool, profile: 
     terminal = context.terminal
     _check_profile(profile)
     async with open_engine(context.data, work=wait, lasting=wait) as engine:
-        results = [
-            await engine.call(api.AddPath(path=path, profile=profile))
-            for path in expand_paths([os.fsencode(path) for path in paths])
-        ]
+        found = list(expand_paths([os.fsencode(path) for path in paths]))
+        results = [await engine.call(api.AddPath(path=path, profile=profile)) for path in found]
         if not results:
             raise ExpectedError(ErrorCode.NOT_FOUND, "There is no film in that folder.")
         for result in results:
@@ -169,8 +167,8 @@ async def add(context: Context, paths: tuple[str, ...], *, wait: bool, profile: 
             waiting = [result.job_id for result in results if result.job_id is not None]
             jobs = await _wait_for(engine, waiting, terminal)
             results = [_as_finished(result, jobs) for result in results]
-        for result in results:
-            terminal.result(_added_json(result))
+        for path, result in zip(found, results, strict=True):
+            terminal.result(_added_json(path, result))
         if any(result.error is not None or (wait and result.state != "done") for result in results):
             raise FailedError
 
@@ -200,8 +198,10 @@ def _as_finished(result: api.AddResult, jobs: dict[str, api.JobSnapshot]) -> api
     return msgspec.structs.replace(result, state=job.state, error=job.error)
 
 
-def _added_json(result: api.AddResult) -> dict[str, Any]:
-    fields = {name: getattr(result, name) for name in ("path", "job_id", "media_id", "state", "error")}
+def _added_json(path: bytes, result: api.AddResult) -> dict[str, Any]:
+    """Return what scripts get: the path as it is (what is no text in it, replaced), not as it is shown to people."""
+    fields = {name: getattr(result, name) for name in ("job_id", "media_id", "state", "error")}
+    fields = {"path": os.fsdecode(path).encode(errors="replace").decode(), **fields}
     return {**fields, "already": True} if result.already else fields
 
 
