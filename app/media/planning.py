@@ -251,11 +251,9 @@ class _Planner:
         )
 
     def _warn_of_colours(self) -> None:
-        """Say what is not converted yet: false colours must not be published silently."""
+        """Say what cannot be converted: false colours must not be published silently."""
         if self.video.dolby_vision_profile == 5:
             self.warnings.append("The film is Dolby Vision without a fallback; its colours will look green and purple.")
-        elif self.video.transfer in _HDR_TRANSFERS:
-            self.warnings.append("The film is HDR; its colours will look pale, because they are not converted yet.")
 
     def _warn_of_damage(self) -> None:
         declared = self.scan.declared_ticks

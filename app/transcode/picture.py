@@ -106,6 +106,27 @@ class FilterChain:
                 return
 
 
+def build_chain(frame: Any, steps: Sequence[Step], filters: Sequence[str]) -> FilterChain:
+    """Return a chain of ``steps``; for HDR, the first (which scales) is followed by the table that makes it SDR."""
+    tone = next((name.removeprefix("tonemap-") for name in filters if name.startswith("tonemap-")), None)
+    if tone is None:
+        return FilterChain.for_pictures(frame, steps)
+    from app.transcode.tone import cube_file  # noqa: PLC0415 (numpy doubles the start time of a child)
+
+    width_and_height = [part for part in steps[0][1].split(":") if part.startswith(("w=", "h="))]
+    with cube_file(tone) as path:
+        return FilterChain.for_pictures(
+            frame,
+            [
+                ("scale", ":".join([*width_and_height, "in_color_matrix=bt2020", "in_range=tv"])),
+                ("format", "gbrp10le"),
+                ("lut3d", f"file={path}:interp=tetrahedral"),
+                ("scale", "out_color_matrix=bt709:out_range=tv"),
+                *steps[1:],
+            ],
+        )
+
+
 class RenditionFilter:
     """Brings pictures to one rendition; rebuilt when the source's size or format changes on the way."""
 
@@ -121,7 +142,7 @@ class RenditionFilter:
         shape = (frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range))
         if self._chain is None or shape != self._shape:
             self._shape = shape
-            self._chain = FilterChain.for_pictures(frame, self._steps(frame))
+            self._chain = build_chain(frame, self._steps(frame), self._filters)
         self._chain.push(frame)
         return next(self._chain.pull())
 
@@ -130,7 +151,7 @@ class RenditionFilter:
         turned = any(name == "transpose" for name, _ in upright)
         width, height = self._size
         steps: list[Step] = []
-        if not _is_final(frame, width, height) or upright:
+        if self._filters or not _is_final(frame, width, height):
             steps.append(scale_step(frame, width, height, turned=turned))
         steps += [("format", "yuv420p"), *upright, ("setsar", "1")]
         return steps

@@ -22,7 +22,7 @@ from app.media.source import TICKS_PER_S
 from app.transcode.decode import ChunkDecoder
 from app.transcode.messages import MakeStills, StillMade
 from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
-from app.transcode.picture import FilterChain, scale_step, upright_steps
+from app.transcode.picture import FilterChain, Step, build_chain, scale_step, upright_steps
 from app.transcode.reporting import Reporter
 
 COLUMNS = ROWS = 10
@@ -119,22 +119,37 @@ class _Keyframes:
             yield last
 
 
-def _small(frame: Any, plan: Plan, size: tuple[int, int]) -> Pixels:
-    """Return ``frame`` upright and scaled, as an array (height, width, 3) of RGB."""
-    upright = upright_steps(plan.filters)
-    turned = any(name == "transpose" for name, _ in upright)
-    steps = [scale_step(frame, *size, turned=turned), ("format", "yuv444p"), *upright]
-    chain = FilterChain.for_pictures(
-        frame, [*steps, ("scale", "in_color_matrix=bt709:in_range=tv"), ("format", "rgb24")]
-    )
-    chain.push(frame)
-    pixels: Pixels = next(chain.pull()).to_ndarray()
-    return pixels
+class _Thumbnails:
+    """Makes small upright SDR pictures, with one filter chain as long as the source's pictures keep their shape."""
+
+    def __init__(self, plan: Plan, size: tuple[int, int]) -> None:
+        self._filters = plan.filters
+        self._size = size
+        self._shape: tuple[Any, ...] | None = None
+        self._chain: FilterChain | None = None
+
+    def small(self, frame: Any) -> Pixels:
+        """Return ``frame`` as an array (height, width, 3) of RGB."""
+        shape = (frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range))
+        if self._chain is None or shape != self._shape:
+            self._shape = shape
+            self._chain = build_chain(frame, self._steps(frame), self._filters)
+        self._chain.push(frame)
+        pixels: Pixels = next(self._chain.pull()).to_ndarray()
+        return pixels
+
+    def _steps(self, frame: Any) -> list[Step]:
+        upright = upright_steps(self._filters)
+        turned = any(name == "transpose" for name, _ in upright)
+        scale = scale_step(frame, *self._size, turned=turned)
+        to_rgb = ("scale", "in_color_matrix=bt709:in_range=tv")
+        return [scale, ("format", "yuv444p"), *upright, to_rgb, ("format", "rgb24")]
 
 
 def _poster(frames: Iterator[Any], plan: Plan, size: tuple[int, int]) -> bytes:
     """Return the liveliest of a few pictures: a black or flat one makes a poor poster."""
-    pictures = [_small(frame, plan, size) for frame in frames]
+    thumbnails = _Thumbnails(plan, size)
+    pictures = [thumbnails.small(frame) for frame in frames]
     if not pictures:
         raise ExpectedError(ErrorCode.DAMAGED_SOURCE, "No keyframe of the source can be decoded for a poster.")
     return encode_jpeg(max(pictures, key=lambda pixels: float(pixels.std())))
@@ -144,10 +159,11 @@ def _make_sheets(frames: Iterator[Any], plan: Plan, tile: tuple[int, int], count
     width, height = tile
     per_sheet = COLUMNS * ROWS
     sheet = np.zeros((ROWS * height, COLUMNS * width, 3), np.uint8)
+    thumbnails = _Thumbnails(plan, tile)
     placed = 0
     for placed, frame in enumerate(frames, start=1):
         row, column = divmod((placed - 1) % per_sheet, COLUMNS)
-        sheet[row * height : (row + 1) * height, column * width : (column + 1) * width] = _small(frame, plan, tile)
+        sheet[row * height : (row + 1) * height, column * width : (column + 1) * width] = thumbnails.small(frame)
         reporter.progress(placed * 1000 // max(1, count))
         if placed % per_sheet == 0:
             reporter.made(StillMade(name="sheet", number=placed // per_sheet - 1, data=encode_jpeg(sheet)))
