@@ -1,4 +1,8 @@
-"""Starts the window on an engine that runs in another thread."""
+"""Starts the window on an engine that runs in another thread.
+
+Nobody may install a message handler of Qt that is written in Python: the threads of the media player log while Qt's
+thread waits for them inside a call that holds the interpreter, and both would wait for ever (seen in tests).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.engine.api import EngineApi
 from app.ui.bridge import EngineBridge
+from app.ui.collector import MainThreadCollector
 from app.ui.controller import Controller
 from app.ui.icons import paint_icon
 from app.ui.intake import ExpandPaths, keep_paths
@@ -70,6 +75,7 @@ def run_window(
     a film to play at once. ``expand_paths`` turns dropped files and folders into files, on a thread of its own.
     """
     app = prepare_application()
+    collector = MainThreadCollector()
     bridge = EngineBridge(api, loop)
     controller = Controller(bridge, Wording(translate), expand_paths=expand_paths)
     window = MainWindow(controller)
@@ -82,3 +88,4 @@ def run_window(
     finally:
         controller.close()
         bridge.close(wait_s=_LAST_CALLS_S)
+        collector.close()

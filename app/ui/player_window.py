@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, QUrl, Signal, SignalInstance
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
@@ -64,6 +64,20 @@ class PlayerState(StrEnum):
     CLOSED = "closed"
 
 
+def _settle_overrides(watched: QObject, signal: SignalInstance) -> None:
+    """Have PySide find out now that Python overrides neither ``connectNotify`` nor ``disconnectNotify``.
+
+    Threads of the player disconnect from its objects when they end. The first time, PySide looks for an override and
+    takes the interpreter's lock for that, while the thread holds a lock of Qt's; Qt's thread, in a call from Python,
+    may hold the first and wait for the second: both wait for ever (seen in one of some twenty closed windows on a
+    loaded machine). What was found out is remembered for the object, and needs no lock any more.
+    """
+    receiver = QObject(watched)
+    signal.connect(receiver.deleteLater)
+    signal.disconnect(receiver.deleteLater)
+    receiver.deleteLater()
+
+
 class PlayerWindow(QWidget):
     """Plays one film; closes its session when it closes."""
 
@@ -98,20 +112,24 @@ class PlayerWindow(QWidget):
         self._pointed: tuple[int, int] | None = None
         self._player = QMediaPlayer(self)
         self._output = QAudioOutput(self)
+        _settle_overrides(self._player, self._player.positionChanged)
+        _settle_overrides(self._output, self._output.volumeChanged)
         self._player.setAudioOutput(self._output)
         dress(self, DARK)
         self._build()
         self._connect()
         self._show_title(title)
         self.resize(960, 600)
+        self.setFocus()
         self._open()
 
     # what it is made of
 
     def _build(self) -> None:
         self._video = QVideoWidget()
-        self._video.setMouseTracking(True)
-        self._video.installEventFilter(self)
+        for surface in (self._video, *self._video.findChildren(QWidget)):  # the inner one gets the mouse's events
+            surface.setMouseTracking(True)
+            surface.installEventFilter(self)
         self._player.setVideoOutput(self._video)
         self._message = MessagePage()
         self._pages = QStackedWidget()
@@ -402,6 +420,7 @@ class PlayerWindow(QWidget):
             self._show_controls()
         elif event.type() == QEvent.Type.MouseButtonDblClick:
             self.toggle_full_screen()
+            return True  # else the outer surface gets it as well
         return super().eventFilter(watched, event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from collections.abc import Iterator
@@ -78,6 +79,15 @@ def window(qtbot: QtBot, controller: Controller) -> MainWindow:
     window.show()
     qtbot.waitUntil(lambda: len(controller.loaded) == 3)
     return window
+
+
+@pytest.fixture(autouse=True)
+def _collect_on_this_thread() -> Iterator[None]:
+    """Let garbage be collected between tests, on this thread: widgets must not end on the engine's."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

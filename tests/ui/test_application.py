@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -12,6 +13,8 @@ from app.engine.api import AddPath, OpenPlayer
 from app.ui.application import make_app_icon, run_window
 from app.ui.main_window import MainWindow
 from tests.ui.fake_engine import FakeEngine, make_film
+
+pytestmark = pytest.mark.no_qt_log  # for the reason that stands in test_player_window.py
 
 
 def close_when(ready: object) -> QTimer:

@@ -41,18 +41,21 @@ def test_events_come_on_qts_thread_in_order(qtbot: QtBot, bridge: EngineBridge, 
 
 
 def test_the_first_event_of_each_connection_is_everything(
-    qtbot: QtBot, bridge: EngineBridge, engine: FakeEngine
+    qtbot: QtBot, engine: FakeEngine, loop: asyncio.AbstractEventLoop
 ) -> None:
+    bridge = EngineBridge(engine, loop, first_pause_s=0.01)
     kinds: list[bool] = []
     lost: list[ErrorInfo] = []
     bridge.changed.connect(lambda _changed, is_everything: kinds.append(is_everything))
     bridge.lost.connect(lost.append)
+    bridge.start()
     qtbot.waitUntil(lambda: kinds == [True])
     engine.put_jobs(make_job("one"))
     qtbot.waitUntil(lambda: kinds == [True, False])
     engine.break_events()
     qtbot.waitUntil(lambda: kinds == [True, False, True])
     assert [info.code for info in lost] == ["engine-gone"]
+    bridge.close(wait_s=1)
 
 
 def test_a_refusal_comes_as_a_code_and_a_sentence(qtbot: QtBot, bridge: EngineBridge, engine: FakeEngine) -> None:

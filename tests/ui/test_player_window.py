@@ -13,7 +13,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QImage, QMouseEvent
 from PySide6.QtMultimedia import QMediaPlayer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorCode
@@ -25,6 +25,9 @@ from app.ui.player_window import PlayerState, PlayerWindow
 from app.ui.wording import Wording
 from tests.ui.fake_engine import FakeEngine, make_film
 
+# pytest-qt's log handler is Python: a thread of the player that logs waits for it while Qt's thread, inside a call of
+# the player, waits for that thread.
+pytestmark = pytest.mark.no_qt_log
 FIRST, SECOND = "first", "second"
 MakePlayer = Callable[..., PlayerWindow]
 
@@ -156,13 +159,26 @@ def test_full_screen_is_entered_and_left(playing: PlayerWindow) -> None:
     assert playing._bar.full_screen.accessibleName() == "Leave full screen (F)"
     playing._hide_controls()
     assert not playing._bar.isVisible()
-    none = Qt.MouseButton.NoButton
-    move = QMouseEvent(QEvent.Type.MouseMove, QPointF(9, 9), QPointF(9, 9), none, none, Qt.KeyboardModifier.NoModifier)
-    QApplication.sendEvent(playing._video, move)
+    send_mouse(playing, QEvent.Type.MouseMove)
     assert playing._bar.isVisible()
     QTest.keyClick(playing, Qt.Key.Key_Escape)
     assert not playing.isFullScreen()
     assert playing.isVisible()
+
+
+def send_mouse(player: PlayerWindow, kind: QEvent.Type) -> None:
+    """Send a mouse event to where Qt sends those of a real mouse: the surface inside the video widget."""
+    surface = player._video.findChildren(QWidget)[0]
+    none = Qt.MouseButton.NoButton
+    at = QPointF(9, 9)
+    QApplication.sendEvent(surface, QMouseEvent(kind, at, at, none, none, Qt.KeyboardModifier.NoModifier))
+
+
+def test_a_double_click_on_the_picture_enters_full_screen_once(playing: PlayerWindow) -> None:
+    send_mouse(playing, QEvent.Type.MouseButtonDblClick)
+    assert playing.isFullScreen()
+    send_mouse(playing, QEvent.Type.MouseButtonDblClick)
+    assert not playing.isFullScreen()
 
 
 def test_escape_in_a_window_closes_it_and_its_session(qtbot: QtBot, playing: PlayerWindow, engine: FakeEngine) -> None:
@@ -189,7 +205,6 @@ def test_a_refused_film_says_why_and_can_be_tried_again(
     assert player._pages.currentWidget() is player._video
 
 
-@pytest.mark.qt_log_ignore("Could not open")
 def test_an_address_that_does_not_answer_says_so_in_words(
     qtbot: QtBot, engine: FakeEngine, make_player: MakePlayer
 ) -> None:
