@@ -87,6 +87,14 @@ def test_a_keyframe_ten_seconds_away_is_a_border_of_a_copied_film_only() -> None
     assert encoded[1] == FIRST_SEGMENT_TICKS
 
 
+def test_a_keyframe_just_before_the_end_is_no_border() -> None:
+    times = range(0, 20 * TICKS_PER_S, FRAME)
+    keys = [0, 2 * TICKS_PER_S, 8 * TICKS_PER_S, 19 * TICKS_PER_S + 20 * FRAME]
+    for copied in (True, False):
+        borders = choose_borders(shown=times, keyframes=keys, end=20 * TICKS_PER_S, copied=copied)
+        assert borders[-1] - borders[-2] >= SHORTEST_TICKS
+
+
 def test_a_single_picture_is_one_segment() -> None:
     assert choose_borders(shown=[0], keyframes=[0], end=FRAME, copied=True) == (0, FRAME)
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import av
 import pytest
 from av.error import FFmpegError
 
@@ -36,6 +37,14 @@ SCRIPTS = {
 }
 
 
+@pytest.fixture(params=["both walls", "protocols alone"])
+def walls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try with and without the allow-list of demuxers: protocols alone must hold too."""
+    if request.param == "protocols alone":
+        monkeypatch.setattr(opening, "_OPTIONS", {})
+
+
+@pytest.mark.usefixtures("walls")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_that_passes_the_first_look_still_opens_no_other_file(tmp_path: Path, name: str) -> None:
     """A pipe stands for the other file: who opens it waits, so the test would not end."""
@@ -51,6 +60,7 @@ def test_a_script_that_passes_the_first_look_still_opens_no_other_file(tmp_path:
         os.close(fd)
 
 
+@pytest.mark.usefixtures("walls")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_that_passes_the_first_look_still_fetches_no_address(tmp_path: Path, name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -65,6 +75,19 @@ def test_a_script_that_passes_the_first_look_still_fetches_no_address(tmp_path: 
             os.close(fd)
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+def test_a_format_that_is_not_on_the_list_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "film.mp4"
+    path.write_text("1\n00:00:01,000 --> 00:00:02,000\nhello\n\n")
+    with av.open(str(path), "r") as container:
+        assert container.format.name == "srt", "FFmpeg itself would open it"
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        with pytest.raises(FFmpegError):
+            opening._open(fd)
+    finally:
+        os.close(fd)
 
 
 def test_a_numbered_name_is_no_sequence(film: Path, tmp_path: Path) -> None:

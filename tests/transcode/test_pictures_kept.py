@@ -303,6 +303,15 @@ def test_an_avi_with_empty_places_is_not_played_twice_as_fast(film: Path, shelf:
     assert plan.warnings == ()
 
 
+def test_pictures_after_a_pause_in_an_avi_come_after_it(film: Path, shelf: Path) -> None:
+    path = shelf / "pause.avi"
+    ffmpeg("-i", film, "-an", "-vf", "select='not(between(n,100,160))'", "-vsync", "vfr", *X264, "-bf", "0", path)
+    plan, seen = best_shots(path)
+    assert plan.entry == "order"
+    assert [shot.number for shot in seen if shot.number != 99] == [*range(99), *range(161, COUNT)]
+    assert all(shot.ticks == (shot.number or 0) * 3000 for shot in seen if shot.number != 99)
+
+
 def test_a_change_of_size_keeps_every_picture_in_the_size_of_the_rendition(shelf: Path) -> None:
     for number, size in enumerate(("320x180", "240x240")):
         source = f"testsrc=s={size}:r=25:d=4"
