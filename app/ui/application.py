@@ -19,6 +19,7 @@ from app.ui.collector import MainThreadCollector
 from app.ui.controller import Controller
 from app.ui.icons import paint_icon
 from app.ui.intake import ExpandPaths, keep_paths
+from app.ui.interrupts import interrupts_call
 from app.ui.main_window import MainWindow
 from app.ui.theme import LIGHT, follow_system
 from app.ui.wording import Wording
@@ -84,7 +85,8 @@ def run_window(
     if play is not None:
         window.play(play)
     try:
-        return app.exec()
+        with interrupts_call(app.quit):
+            return app.exec()
     finally:
         controller.close()
         bridge.close(wait_s=_LAST_CALLS_S)
