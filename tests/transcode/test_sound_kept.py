@@ -136,6 +136,14 @@ def test_sound_that_is_late_by_less_than_two_frames_stays_late(film: Path, beeps
     assert_beeps(heard(samples)[1:], [n + 0.03 for n in range(1, 12)])
 
 
+@pytest.mark.parametrize("codec", [("-c:a", "copy"), ("-c:a", "flac", "-strict", "-2")], ids=["copied", "encoded"])
+def test_a_trimmed_clip_keeps_sound_and_picture_together(film: Path, shelf: Path, codec: tuple[str, ...]) -> None:
+    path = shelf / f"trimmed {codec[1]}.mp4"
+    ffmpeg("-ss", "1.3", "-i", film, "-c:v", "copy", *codec, path)
+    _, samples, _ = made(path)
+    assert_beeps(heard(samples), [n - 1.3 for n in range(2, 12)], within_s=0.002)
+
+
 def test_after_a_hole_the_sound_is_where_it_was(film: Path, beeps: Path, shelf: Path) -> None:
     path = shelf / "hole.mkv"
     hole = "aselect='not(between(t,2.5,4.2))'"

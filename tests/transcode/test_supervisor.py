@@ -5,19 +5,31 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.transcode.messages import Failed, ProbeSource, Progressed, Report, Request, SourceHandle, TryEncoders
+from app.transcode.messages import (
+    Failed,
+    MakeVideo,
+    ProbeSource,
+    Progressed,
+    Report,
+    Request,
+    SourceHandle,
+    TryEncoders,
+)
 from app.transcode.messages import encode_frame as frame_of
 from app.transcode.register import ChildRegister
 from app.transcode.supervisor import ChildControl, ChildError, Supervisor, open_for_reading
+from tests.transcode.lab import index
 
 Write = Callable[[str], tuple[str, ...]]
 
@@ -78,6 +90,7 @@ async def test_a_child_that_never_reads_a_long_request_is_given_up(child: Write)
     assert error.code is ErrorCode.WORKER_STALLED
 
 
+@pytest.mark.slow
 async def test_a_child_that_closes_its_output_but_lives_is_ended(child: Write) -> None:
     error = await failure(Supervisor(command=child("import os, time\nos.close(1)\ntime.sleep(600)")))
     assert error.code is ErrorCode.WORKER_CRASHED
@@ -157,6 +170,7 @@ async def test_an_error_of_who_takes_reports_ends_the_child(child: Write) -> Non
     assert not children()
 
 
+@pytest.mark.slow
 async def test_a_frozen_child_is_stopped_does_not_stall_and_goes_on_when_thawed(child: Write) -> None:
     control = ChildControl()
     supervisor = Supervisor(command=child(SAY_HELLO + "time.sleep(600)"), stall_s=0.6)
@@ -242,6 +256,59 @@ async def test_a_playlist_named_mp4_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ChildError) as caught:
         await Supervisor().probe(os.fsencode(path))
     assert (caught.value.code, caught.value.permanent) == (ErrorCode.PLAYLIST, True)
+
+
+@pytest.mark.slow
+async def test_a_real_child_in_the_middle_of_an_encode_ends_within_two_seconds(film: Path) -> None:
+    _, plan = index(film)
+    encoded = msgspec.structs.replace(
+        plan, chunks=tuple(msgspec.structs.replace(chunk, copied=False) for chunk in plan.chunks)
+    )
+    started = asyncio.Event()
+
+    async def on_report(_: Report) -> None:
+        started.set()
+
+    request = MakeVideo(source=SourceHandle(), plan=encoded, set="copy", chunk=1)
+    task = asyncio.create_task(Supervisor().run_on_source(request, os.fsencode(film), on_report=on_report))
+    await asyncio.wait_for(started.wait(), 20)
+    begin = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - begin < 2
+    assert not children()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent; elsewhere it is swept")
+def test_a_child_ends_with_an_engine_that_was_killed_even_when_it_is_stopped(tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    note = tmp_path / "pid"
+    child = tmp_path / "child.py"
+    child.write_text(
+        f"import os, signal, sys\nsys.path.insert(0, {root!r})\nfrom app.transcode.sandbox import confine\n"
+        f"confine(int(sys.argv[-1]))\nopen({str(note)!r}, 'w').write(str(os.getpid()) + '.')\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    engine = (
+        f"import asyncio, sys\nsys.path.insert(0, {root!r})\n"
+        "from app.transcode.supervisor import Supervisor\nfrom app.transcode.messages import TryEncoders\n"
+        f"asyncio.run(Supervisor(command=(sys.executable, {str(child)!r})).run(TryEncoders()))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", engine]) as process:
+        _wait_until(lambda: note.exists() and note.read_text().endswith("."))
+        orphan = psutil.Process(int(note.read_text()[:-1]))
+        _wait_until(lambda: orphan.status() == psutil.STATUS_STOPPED)
+        process.kill()
+    _wait_until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE)
+
+
+def _wait_until(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
 
 
 @pytest.mark.slow
