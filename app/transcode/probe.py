@@ -95,7 +95,7 @@ def _describe_video(opened: OpenSource, stream: av.VideoStream) -> VideoStream:
         sample_aspect=(aspect.numerator, aspect.denominator) if aspect and aspect > 0 else (1, 1),
         pixel_format=context.pix_fmt or "",
         bit_depth=_bit_depth(context),
-        has_alpha="a" in (context.pix_fmt or "").split("p")[0] or stream.metadata.get("alpha_mode") == "1",
+        has_alpha=_has_alpha(context) or stream.metadata.get("alpha_mode") == "1",
         primaries=_PRIMARIES.get(int(primaries or 2), ""),
         transfer=_TRANSFERS.get(int(transfer or 2), ""),
         matrix=_MATRICES.get(int(context.colorspace), ""),
@@ -116,6 +116,10 @@ def _rate_of(container: str, stream: av.VideoStream) -> Any:
 def _bit_depth(context: Any) -> int:
     components = context.format.components if context.format else ()
     return max((component.bits for component in components), default=8)
+
+
+def _has_alpha(context: Any) -> bool:
+    return any(component.is_alpha for component in (context.format.components if context.format else ()))
 
 
 def _describe_audio(stream: av.AudioStream) -> AudioStream:
