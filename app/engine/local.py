@@ -58,9 +58,9 @@ TRASH_MS = 30 * 24 * 3600 * 1000
 
 
 def default_slots() -> Slots:
-    """Return how much this machine does at once: a chunk uses all cores by itself, a second one fills its gaps."""
+    """Return how much this machine does at once: an encoded chunk uses all cores itself, light tasks fill its gaps."""
     cores = os.cpu_count() or 1
-    return Slots(heavy=max(1, cores // 4), light=max(1, min(4, cores // 2)))
+    return Slots(heavy=max(1, cores // 4), light=max(2, min(4, cores)))
 
 
 class LocalEngine:
@@ -258,8 +258,9 @@ class LocalEngine:
             after = roots_of_job(store.job(job_id), store.tasks(job_id))
             return tuple(one for one in before.capabilities if one not in after.capabilities)
 
-        self._worker.renounce(job_id)
-        await self._give_back(job_id, await self._kernel.change(cancel))
+        with self._worker.renouncing(job_id):
+            lost = await self._kernel.change(cancel)
+        await self._give_back(job_id, lost)
 
     async def _retry(self, job_id: str) -> None:
         """Begin a new round, in which lost results are made again.
@@ -309,16 +310,17 @@ class LocalEngine:
             store.remove_job(job_id)
             return tuple(dict.fromkeys(bundles))
 
-        self._worker.renounce(job_id)
-        await self._give_back(job_id, await self._kernel.change(remove))
+        with self._worker.renouncing(job_id):
+            lost = await self._kernel.change(remove)
+        await self._give_back(job_id, lost)
         await self._kernel.store(lambda storage: storage.sources.forget(job_id))
 
     async def _give_back(self, job_id: str, capabilities: tuple[str, ...] = ()) -> None:
         """End a job's children and collect what they made."""
-        await self._worker.drop(job_id)
+        bundles = await self._worker.drop(job_id)
         made = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
         await self._kernel.store(lambda storage: storage.segments.drop_job(job_id))
-        await self._housekeeper.collect(removed=(*capabilities, *made))
+        await self._housekeeper.collect(removed=(*capabilities, *bundles, *made))
 
     async def _set_priority(self, command: api.SetPriority) -> api.JobSnapshot:
         job_id = await self._job_id(command.job_id)
@@ -483,13 +485,14 @@ class LocalEngine:
         with self._kernel.changed.watch() as changed:
             while True:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), EVENT_INTERVAL_S if self._worker.running else None)
+                    looks_again = self._worker.running or self._untold
+                    await asyncio.wait_for(changed.wait(), EVENT_INTERVAL_S if looks_again else None)
                 changed.clear()
                 try:
                     last_status = await self._tell_once(last_status)
                 except ExpectedError as error:
                     _log.info("changes could not be read: %s", error)
-                except Exception:
+                except Exception:  # noqa: BLE001 (the edge of the telling: one snapshot must not silence all)
                     _log.exception("changes could not be told")
                 await asyncio.sleep(EVENT_INTERVAL_S)
 

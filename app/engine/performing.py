@@ -47,6 +47,8 @@ from app.transcode.messages import (
 from app.transcode.supervisor import ChildControl
 
 _NO_SOURCE = SourceHandle()
+_SEALED_AT_ONCE = 3
+"""Pieces of one task that are sealed beside each other while its child goes on."""
 
 
 class Running:
@@ -72,6 +74,8 @@ class Running:
         self.released = False
         self.unwanted = False
         """Whether the lease is over already, so that no end is to be written."""
+        self.bundle: str | None = None
+        """What it made, sealed together; an outcome may or may not have come to name it."""
         self.keeps_notes = False
         """Whether the notes of what it made stay when it ends: who dropped it collects by them."""
         self._frozen_since_s: float | None = None
@@ -204,6 +208,7 @@ class Performer:
         def seal(storage: Any) -> str:
             entries: tuple[BundleEntry, ...] = storage.segments.take(running.key)
             capability: str = storage.vault.write_bundle(Bundle(entries=entries))
+            running.bundle = capability
             return capability
 
         return await self._kernel.store(seal)
@@ -211,13 +216,22 @@ class Performer:
     async def _run_child(self, running: Running, request: Any) -> Done:
         """Run ``request`` on the job's source, which must be what was added before and after."""
         source = await self._source(running.job)
+        try:
+            async with asyncio.TaskGroup() as sealing:
+                room = asyncio.Semaphore(_SEALED_AT_ONCE)
 
-        async def take(report: Report) -> None:
-            await self._take(running, report)
+                async def take(report: Report) -> None:
+                    if isinstance(report, Progressed):
+                        running.milli, running.film_ticks = report.milli, report.film_ticks
+                        return
+                    await room.acquire()
+                    sealing.create_task(self._take(running, report)).add_done_callback(lambda _: room.release())
 
-        done = await self._kernel.supervisor.run_on_source(
-            request, source.path, on_report=take, control=running.control
-        )
+                done = await self._kernel.supervisor.run_on_source(
+                    request, source.path, on_report=take, control=running.control
+                )
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
         await self._source(running.job)
         return done
 
@@ -240,13 +254,12 @@ class Performer:
 
     async def _take(self, running: Running, report: Report) -> None:
         match report:
-            case Progressed():
-                running.milli, running.film_ticks = report.milli, report.film_ticks
             case InitMade():
                 await self._keep(running, report.name, INIT_NUMBER, report.data, 0)
             case SegmentMade():
                 await self._keep(running, report.name, report.number, report.data, report.duration_ticks)
-                running.last_segment[report.name] = report.number
+                last = running.last_segment.get(report.name, report.number)
+                running.last_segment[report.name] = max(last, report.number)
             case StillMade():
                 await self._keep(running, report.name, report.number, report.data, 0)
             case _:

@@ -16,13 +16,14 @@ from av.error import FFmpegError
 from app.core.errors import BugError
 from app.transcode.opening import to_ticks
 
-_EDGE_TICKS = 2
+WHOLE_GROUP = 10_000
+"""More pictures than a group has."""
 
 
 def check_video_segment(
-    init: bytes, segment: bytes, *, start: int, end: int, samples: int, decode: bool, size: tuple[int, int]
+    init: bytes, segment: bytes, *, start: int, end: int, samples: int, decode: int, size: tuple[int, int]
 ) -> int:
-    """Prove one segment of a rendition; returns how many pictures were decoded.
+    """Prove one segment, decoding up to ``decode`` pictures of its first group; returns how many were decoded.
 
     Raises ``BugError`` when times, counts, sizes or pictures are not as they must be.
     """
@@ -33,7 +34,7 @@ def check_video_segment(
         raise BugError(f"a finished segment at {start} cannot be read: {error}") from error
 
 
-def _check(container: Any, *, start: int, end: int, samples: int, decode: bool, size: tuple[int, int]) -> int:
+def _check(container: Any, *, start: int, end: int, samples: int, decode: int, size: tuple[int, int]) -> int:
     stream = container.streams.video[0]
     packets = [packet for packet in container.demux(stream) if packet.size]
     times = sorted(to_ticks(packet.pts, stream.time_base) for packet in packets)
@@ -45,12 +46,12 @@ def _check(container: Any, *, start: int, end: int, samples: int, decode: bool, 
         raise BugError(f"the segment at {start} shows {times[0]} to {times[-1]}, its borders are {start} and {end}")
     if not decode:
         return 0
-    return _decode_first_group(packets, start=start, size=size)
+    return _decode_first_group(packets, start=start, most=decode, size=size)
 
 
-def _decode_first_group(packets: Sequence[Any], *, start: int, size: tuple[int, int]) -> int:
+def _decode_first_group(packets: Sequence[Any], *, start: int, most: int, size: tuple[int, int]) -> int:
     group = [packets[0]]
-    for packet in packets[1:]:
+    for packet in packets[1:most]:
         if packet.is_keyframe:
             break
         group.append(packet)

@@ -20,6 +20,9 @@ from app.transcode.nal import ParameterSets, is_idr, playable_sample
 from app.transcode.opening import OpenSource, from_ticks, to_ticks
 from app.transcode.reporting import Reporter
 
+_DECODED_PICTURES = 12
+"""Enough to prove that samples and parameter sets were put together rightly; the encoder was not ours."""
+
 
 class UncopyableError(ExpectedError):
     """The source's packets do not give segments that can be played: they are damaged, and must be decoded instead."""
@@ -63,7 +66,7 @@ def _copy_chunk(
             start=plan.borders[segment.number],
             end=plan.borders[segment.number + 1],
             samples=segment.samples,
-            decode=segment.number == chunk.first_segment,
+            decode=_DECODED_PICTURES if segment.number == chunk.first_segment else 0,
             size=(rendition.width, rendition.height),
         )
         reporter.made(

@@ -24,7 +24,7 @@ from app.media.film import RenditionFacts
 from app.media.plan import Chunk, Plan, Rendition, RenditionKind
 from app.media.planning import MAX_FRAME_RATE
 from app.media.source import TICKS_PER_S
-from app.transcode.check import check_video_segment
+from app.transcode.check import WHOLE_GROUP, check_video_segment
 from app.transcode.decode import ChunkDecoder, Picture
 from app.transcode.encode import RenditionMaker, Segment
 from app.transcode.messages import InitMade, MakeVideo, SegmentMade
@@ -113,7 +113,7 @@ class _SegmentSink:
             start=plan.borders[segment.number],
             end=plan.borders[segment.number + 1],
             samples=segment.samples,
-            decode=segment.number == self._sampled,
+            decode=WHOLE_GROUP if segment.number == self._sampled else 0,
             size=(self._rendition.width, self._rendition.height),
         )
         self._reporter.made(
