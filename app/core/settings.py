@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from app.core.database import disk_error_to_ours
 from app.core.errors import ErrorCode, ExpectedError
 
 Value = bool | int | str
@@ -99,7 +100,7 @@ class SettingsFile:
         return self.all()[name]
 
     def set(self, name: str, text: str) -> None:
-        """Change one setting, durably; raises ``ExpectedError`` bad-setting."""
+        """Change one setting, durably; raises ``ExpectedError`` bad-setting, and disk errors."""
         setting = _setting(name)
         try:
             value = setting.parse(text)
@@ -112,6 +113,8 @@ class SettingsFile:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise disk_error_to_ours(error, self._path) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ExpectedError(
                 ErrorCode.BAD_SETTING, f"{self._path} is damaged ({error}); repair or delete it to use the defaults."
@@ -119,11 +122,14 @@ class SettingsFile:
 
     def _save(self, values: dict[str, Any]) -> None:
         temporary = self._path.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(values)))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        try:
+            with temporary.open("wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(values)))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except OSError as error:
+            raise disk_error_to_ours(error, self._path) from error
 
 
 def _setting(name: str) -> Setting:
