@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import msgspec
 
@@ -180,8 +181,12 @@ class EngineFilms:
         return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
 
     async def _piece(self, media_id: str, name: str, number: int) -> bytes:
-        """Return a piece, waiting until it is made."""
-        with self._kernel.changed.watch() as changed:
+        """Return a piece, waiting until it is made.
+
+        It becomes wanted once for the whole wait, since becoming wanted wakes all who watch, this wait too.
+        """
+        wanted_task: str | None = None
+        with self._kernel.changed.watch() as changed, ExitStack() as wish:
             while True:
                 changed.clear()
                 view = await self.view(media_id)
@@ -192,8 +197,12 @@ class EngineFilms:
                 preview = self._wanted.preview(view.job_id, name, number)
                 if preview is not None:
                     return preview
-                with self._wanted.waiting(self._task_of(view, name, number), name, number, view):
-                    await changed.wait()
+                task_id = self._task_of(view, name, number)
+                if task_id != wanted_task:
+                    wish.pop_all().close()
+                    wish.enter_context(self._wanted.waiting(task_id, name, number, view))
+                    wanted_task = task_id
+                await changed.wait()
 
     def _task_of(self, view: FilmView, name: str, number: int) -> str:
         target = view.target_of(name, number)

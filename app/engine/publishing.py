@@ -89,7 +89,7 @@ def _prove_chunk(plan: Plan, one: RenditionSet, number: int, result: TaskResult)
 
 
 def _prove(facts: tuple[RenditionFacts, ...], names: set[str], start: int, end: int, *, what: str) -> None:
-    if {one.name for one in facts} != names:
+    if len(facts) != len(names) or {one.name for one in facts} != names:
         raise _not_proved(what, "it has other renditions than planned")
     for one in facts:
         if (one.first_ticks, one.end_ticks) != (start, end):

@@ -20,6 +20,8 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -87,6 +89,7 @@ class Worker:
         self.is_idle = False
         """Whether there is nothing that this engine can do now."""
         self._unwritten: list[UnwrittenEnd] = []
+        self._renounced: dict[str, list[Running]] = {}
         self._resting_until_s = 0.0
         self._loop_task: asyncio.Task[None] | None = None
         wanted.on_wanted = self._kernel.changed.set
@@ -122,16 +125,30 @@ class Worker:
             one.resume()
         self._kernel.changed.set()
 
-    def renounce(self, job_id: str) -> None:
-        """Say, before the job's rows change, that ``drop`` follows, so that the notes of what was made stay for it."""
-        for one in self._of(job_id):
+    @contextmanager
+    def renouncing(self, job_id: str) -> Iterator[None]:
+        """Change the job's rows inside; then ``drop`` must follow, which finds the notes of what was made."""
+        running = self._renounced[job_id] = self._of(job_id)
+        for one in running:
             one.keeps_notes = True
+        try:
+            yield
+        except BaseException:
+            del self._renounced[job_id]
+            for one in running:
+                one.keeps_notes = False
+            raise
 
-    async def drop(self, job_id: str) -> None:
-        """End the job's children and wait until they are gone; their results are not wanted, their notes stay."""
+    async def drop(self, job_id: str) -> tuple[str, ...]:
+        """End the job's children and wait until they are gone; their results are not wanted, their notes stay.
+
+        Returns the bundles that they sealed since ``renouncing``.
+        """
+        ended = [*self._renounced.pop(job_id, ()), *self._of(job_id)]
         for one in self._of(job_id):
             one.unwanted = one.keeps_notes = True
         await self.release(job_id)
+        return tuple(one.bundle for one in ended if one.bundle is not None)
 
     async def release(self, job_id: str) -> None:
         """End the job's children as *freed* and wait until they are gone."""
