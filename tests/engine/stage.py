@@ -1,4 +1,4 @@
-"""What the engine's tests stand on: small films, engines on fresh data directories, and ways to wait without sleeping."""
+"""What the engine's tests stand on: small films, engines on fresh data directories, ways to wait without sleeping."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ async def engine_on(
 ) -> AsyncIterator[LocalEngine]:
     """Lend an engine on the data directory ``root``, whose clock moves only by hand."""
     data = DataDir(root=root)
-    engine = await LocalEngine.start(
-        data, work=work, clock=clock or ManualClock(), supervisor=supervisor, slots=slots
-    )
+    engine = await LocalEngine.start(data, work=work, clock=clock or ManualClock(), supervisor=supervisor, slots=slots)
     try:
         yield engine
     finally:
@@ -122,10 +120,16 @@ async def until(is_so: Callable[[], bool], *, patience_s: float = PATIENCE_S) ->
     """Look again and again, with a bound, for what tells nobody when it changes."""
     try:
         async with asyncio.timeout(patience_s):
-            while not is_so():
+            while not is_so():  # noqa: ASYNC110 (what is looked at tells nobody when it changes)
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
         raise AssertionError("it did not happen in time") from None
+
+
+def variant_of(film: Path, path: Path) -> Path:
+    """Write a film with the same pictures and another fingerprint to ``path``."""
+    path.write_bytes(film.read_bytes() + (8).to_bytes(4, "big") + b"free")
+    return path
 
 
 def children_of(pid: int | None = None) -> list[psutil.Process]:
