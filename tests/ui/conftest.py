@@ -81,6 +81,15 @@ def window(qtbot: QtBot, controller: Controller) -> MainWindow:
     return window
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _keep_modules_out_of_collections() -> Iterator[None]:
+    """Let collections between tests look only at what tests make."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _collect_on_this_thread() -> Iterator[None]:
     """Let garbage be collected between tests, on this thread: widgets must not end on the engine's."""
