@@ -14,7 +14,7 @@ from app.core.errors import ErrorCode, ExpectedError
 from app.media.borders import LONGEST_COPIED_TICKS, choose_borders, cut_chunks
 from app.media.ladder import encoded_rungs, size_class
 from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet
-from app.media.scan import AudioScan, PacketScan
+from app.media.scan import JOINED, AudioScan, PacketScan
 from app.media.source import TICKS_PER_S, AudioStream, SourceInfo, VideoStream, displayed_size
 
 MAX_FRAME_RATE = 60
@@ -161,7 +161,7 @@ class _Planner:
             )
 
         return cut_chunks(
-            borders, is_copyable=is_copyable if copied else lambda _: False, single=self.scan.entry == "order"
+            borders, is_copyable=is_copyable if copied else lambda _: False, single=self.scan.entry in {"order", JOINED}
         )
 
     def _copied_share(self, borders: Sequence[int], chunks: Sequence[Chunk]) -> float:
@@ -264,6 +264,8 @@ class _Planner:
             )
         elif self.scan.is_cut:
             self.warnings.append(f"The source is damaged or cut: {have:.0f} s could be kept.")
+        if self.scan.joins:
+            self.warnings.append(f"The recording is made of {self.scan.joins + 1} parts; their clocks were aligned.")
         if self.scan.repaired:
             self.warnings.append(f"{self.scan.repaired} pictures had no usable time stamp; their times were repaired.")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+JOINED = "joined"
+"""An entry: the source is read from its start, and the times of its parts are moved onto one line."""
+
 
 class Keyframe(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A picture at which a decoder can start."""
@@ -46,6 +49,8 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     peak_rate: int
     """Highest bits per second between keyframes."""
     audio: tuple[AudioScan, ...] = ()
+    joins: int = 0
+    """How often the source's clock restarts (``joined``); the times here are moved onto one line."""
     repaired: int = 0
     """Packets whose time stamps were missing, doubled or stepped back."""
     declared_ticks: int | None = None

@@ -21,10 +21,12 @@ from av.error import FFmpegError
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.media.film import RenditionFacts
 from app.media.plan import AudioKind, AudioTrack, Plan
+from app.media.scan import JOINED
 from app.media.sound import AAC_FRAME_SAMPLES, frame_edge
 from app.media.source import TICKS_PER_S
 from app.transcode.cmaf import Sample, init_section_of, write_segment
 from app.transcode.encode import Segment, Tally
+from app.transcode.joined import joined_packets
 from app.transcode.messages import InitMade, MakeAudio, SegmentMade
 from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
 from app.transcode.picture import FilterChain
@@ -235,6 +237,7 @@ class _Sound:
         self._container = opened.container
         self._stream: Any = opened.container.streams[track.stream_index]
         self._origin = plan.origin_ticks
+        self._joined = plan.entry == JOINED
         self._rate = track.sample_rate
         self._first = first_sample
         self._errors = 0
@@ -283,7 +286,7 @@ class _Sound:
             self._chain = None
 
     def _enter(self) -> None:
-        if self._first == 0:
+        if self._first == 0 or self._joined:
             return
         ticks = self._origin + self._first * TICKS_PER_S // self._rate - _ENTRY_MARGIN_TICKS
         try:
@@ -293,7 +296,7 @@ class _Sound:
 
     def _decode(self) -> Iterator[Any]:
         expected: Fraction | None = None
-        packets = self._container.demux(self._stream)
+        packets = self._packets()
         while True:
             try:
                 packet = next(packets)
@@ -312,6 +315,12 @@ class _Sound:
                     frame.pts = round(expected * frame.sample_rate)
                 expected = frame.pts * frame.time_base + Fraction(frame.samples, frame.sample_rate)
                 yield frame
+
+    def _packets(self) -> Iterator[Any]:
+        if self._joined:
+            return joined_packets(self._container, self._stream)
+        packets: Iterator[Any] = self._container.demux(self._stream)
+        return packets
 
     def _count_error(self) -> None:
         self._errors += 1

@@ -17,9 +17,14 @@ from av.error import FFmpegError
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.plan import Plan
+from app.media.planning import MAX_FRAME_RATE
+from app.media.scan import JOINED
 from app.media.source import TICKS_PER_S
+from app.transcode.joined import joined_packets
 from app.transcode.opening import OpenSource, from_ticks, to_ticks
 
+SHORTEST_STEP_TICKS = TICKS_PER_S * 9 // (MAX_FRAME_RATE * 10)
+"""Pictures closer to each other than this are thinned out."""
 _STEPS_BACK_TICKS = (0, 2 * TICKS_PER_S, 8 * TICKS_PER_S, 32 * TICKS_PER_S, 128 * TICKS_PER_S)
 _MOST_DECODE_ERRORS = 200
 
@@ -55,6 +60,8 @@ class ChunkDecoder:
         entry = self._plan.entry
         if entry == "order":
             yield from self._counted()
+        elif entry == JOINED:
+            yield from self._timed(self._decode())
         elif entry == "byte":
             yield from self._from_byte(chunk)
         else:
@@ -103,7 +110,7 @@ class ChunkDecoder:
                 yield Picture(frame, self._decode_times.popleft() - self._plan.origin_ticks)
 
     def _timed(self, frames: Iterator[Any]) -> Iterator[Picture]:
-        """Give each picture its film time; one that does not rise comes a tick after the one before."""
+        """Give each picture its film time; one that does not rise comes a little after the one before."""
         last: int | None = None
         for frame in frames:
             if frame.pts is None:
@@ -111,12 +118,12 @@ class ChunkDecoder:
             else:
                 ticks = to_ticks(frame.pts, frame.time_base) - self._plan.origin_ticks
             if last is not None and ticks <= last:
-                ticks = last + 1
+                ticks = last + max(self._plan.frame_ticks // 2, SHORTEST_STEP_TICKS)
             last = ticks
             yield Picture(frame, ticks)
 
     def _decode(self) -> Iterator[Any]:
-        packets = self._container.demux(self._stream)
+        packets = self._packets()
         while True:
             try:
                 packet = next(packets)
@@ -134,6 +141,12 @@ class ChunkDecoder:
                 self._count_error()
                 if self._decode_times:
                     self._decode_times.popleft()
+
+    def _packets(self) -> Iterator[Any]:
+        if self._plan.entry == JOINED:
+            return joined_packets(self._container, self._stream)
+        packets: Iterator[Any] = self._container.demux(self._stream)
+        return packets
 
     def _flush(self) -> Iterator[Any]:
         try:

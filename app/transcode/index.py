@@ -15,8 +15,9 @@ from av.error import FFmpegError
 
 from app.media.plan import Plan
 from app.media.planning import make_plan
-from app.media.scan import AudioScan, Keyframe, PacketScan
+from app.media.scan import JOINED, AudioScan, Keyframe, PacketScan
 from app.media.source import TICKS_PER_S, SourceInfo
+from app.transcode.joined import JoinedClock, move, shift_of
 from app.transcode.messages import IndexSource
 from app.transcode.nal import SPS, ParameterSets, is_idr, is_well_framed, unit_type
 from app.transcode.opening import open_source, to_ticks
@@ -114,6 +115,8 @@ class _Scanner:
         self._missing = 0
         self._discarded = 0
         self._is_damaged = False
+        self._has_clock = container.format.name in _BYTE_ENTRY_FORMATS
+        self._clock = JoinedClock()
 
     def run(self, reporter: Reporter) -> PacketScan:
         """Read all packets of picture and sound."""
@@ -123,6 +126,8 @@ class _Scanner:
             for packet in self._container.demux(wanted):
                 if packet.size == 0:
                     continue
+                if self._has_clock:
+                    move(packet, shift_of(self._clock, packet))
                 if packet.stream_index != self._video.index:
                     tallies[packet.stream_index].take(packet)
                     continue
@@ -179,15 +184,19 @@ class _Scanner:
         if self._missing > self._packets * _MOST_BAD_TIMES or self._steps_back():
             return self._counted(audio)
         shown = sorted(set(self._times))
-        container_name = self._container.format.name
         sets = self._parameter_units | {unit for unit in self.parameter_sets.units if unit_type(unit) == SPS}
         repaired = len(self._times) - len(shown) + self._missing
         return PacketScan(
             shown=tuple(shown),
             keyframes=tuple(sorted({key.pts: key for key in self._keyframes}.values(), key=lambda key: key.pts)),
             last_duration=self._last_duration or _median_step(shown),
-            entry="byte" if container_name in _BYTE_ENTRY_FORMATS else "time",
-            is_copyable=self._discarded == 0 and repaired == 0 and len(sets) <= 1 and not self._is_damaged,
+            entry=JOINED if self._clock.joins else "byte" if self._has_clock else "time",
+            joins=self._clock.joins,
+            is_copyable=not self._clock.joins
+            and self._discarded == 0
+            and repaired == 0
+            and len(sets) <= 1
+            and not self._is_damaged,
             peak_rate=self._peak_rate(shown),
             audio=audio,
             repaired=repaired,

@@ -18,8 +18,10 @@ from av.error import FFmpegError
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.film import StillsInfo
 from app.media.plan import Plan
+from app.media.scan import JOINED
 from app.media.source import TICKS_PER_S
 from app.transcode.decode import ChunkDecoder
+from app.transcode.joined import joined_packets
 from app.transcode.messages import MakeStills, StillMade
 from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
 from app.transcode.picture import FilterChain, Step, build_chain, scale_step, upright_steps
@@ -103,11 +105,18 @@ class _Keyframes:
             except FFmpegError:
                 yield None
 
+    def _all(self) -> Iterator[Any]:
+        if self._plan.entry != JOINED:
+            yield from self._container.decode(self._stream)
+            return
+        for packet in joined_packets(self._container, self._stream):
+            yield from packet.decode()
+
     def _in_one_pass(self, moments: Sequence[int]) -> Iterator[Any]:
         wanted = list(moments)
         last: Any = None
         try:
-            for frame in self._container.decode(self._stream):
+            for frame in self._all():
                 ticks = to_ticks(frame.pts or 0, frame.time_base) - self._plan.origin_ticks
                 while wanted and ticks > wanted[0]:
                     yield last if last is not None else frame

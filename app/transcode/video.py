@@ -22,10 +22,8 @@ from typing import Any
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.film import RenditionFacts
 from app.media.plan import Chunk, Plan, Rendition, RenditionKind
-from app.media.planning import MAX_FRAME_RATE
-from app.media.source import TICKS_PER_S
 from app.transcode.check import WHOLE_GROUP, check_video_segment
-from app.transcode.decode import ChunkDecoder, Picture
+from app.transcode.decode import SHORTEST_STEP_TICKS, ChunkDecoder, Picture
 from app.transcode.encode import RenditionMaker, Segment
 from app.transcode.messages import InitMade, MakeVideo, SegmentMade
 from app.transcode.opening import OpenSource, open_source
@@ -35,7 +33,6 @@ from app.transcode.picture import Deinterlacer
 from app.transcode.reporting import Reporter
 
 _QUEUE_PICTURES = 8
-_SHORTEST_STEP_TICKS = TICKS_PER_S * 9 // (MAX_FRAME_RATE * 10)
 
 
 def make_video(request: MakeVideo, reporter: Reporter) -> tuple[RenditionFacts, ...]:
@@ -162,7 +159,7 @@ class _ChunkEncoding:
         for maker in self._makers:
             self._reporter.made(InitMade(name=maker.name, data=maker.init_section))
         decoder = ChunkDecoder(opened, self._plan)
-        pacer = Pacer(self._borders, shortest_step=_SHORTEST_STEP_TICKS)
+        pacer = Pacer(self._borders, shortest_step=SHORTEST_STEP_TICKS)
         workers = _chain(self._makers, self._sinks)
         for worker in workers:
             worker.start()
