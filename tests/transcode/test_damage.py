@@ -65,6 +65,7 @@ def damage(source: Path, path: Path, *, holes: int = 3, length: int = 3000) -> P
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["damaged.mp4", "damaged.mkv", "damaged.ts"])
 def test_a_film_with_damaged_packets_is_decoded_not_copied_and_warned_of(film: Path, shelf: Path, name: str) -> None:
     whole = shelf / f"whole {name}"

@@ -44,7 +44,6 @@ COPIES: dict[str, tuple[str, ...]] = {
 }
 ENCODES: dict[str, tuple[str, ...]] = {
     "pyramid.mp4": (*X264, "-x264-params", "keyint=45:bframes=6:b-pyramid=normal:ref=5:open-gop=0"),
-    "pyramid.ts": (*X264, "-x264-params", "keyint=45:bframes=6:b-pyramid=normal:ref=5:open-gop=0"),
     "open.mp4": (*X264, "-x264-params", "keyint=50:min-keyint=25:bframes=3:open-gop=1:scenecut=0"),
     "open.ts": (*X264, "-x264-params", "keyint=50:min-keyint=25:bframes=3:open-gop=1:scenecut=0"),
     "open.mkv": (*X264, "-x264-params", "keyint=50:min-keyint=25:bframes=3:open-gop=1:scenecut=0"),
@@ -56,7 +55,6 @@ ENCODES: dict[str, tuple[str, ...]] = {
         "-x264-params",
         "keyint=600:min-keyint=1:scenecut=0:bframes=3",
     ),
-    "all keyframes.mkv": (*X264, "-g", "1"),
     "open hevc.mp4": (
         "-c:v",
         "libx265",
@@ -68,9 +66,8 @@ ENCODES: dict[str, tuple[str, ...]] = {
     "dvd.mpg": ("-c:v", "mpeg2video", "-q:v", "2", "-bf", "2", "-g", "15", "-c:a", "mp2", "-f", "dvd"),
     "xvid.avi": ("-c:v", "mpeg4", "-q:v", "2", "-bf", "2", "-vtag", "XVID", "-c:a", "mp2"),
     "windows.wmv": ("-c:v", "wmv2", "-q:v", "3", "-c:a", "wmav2"),
-    "motion jpeg.avi": ("-c:v", "mjpeg", "-q:v", "3", "-c:a", "pcm_s16le"),
 }
-MILLISECONDS = {"matroska.mkv", "flash.flv", "open.mkv", "all keyframes.mkv", "windows.wmv"}
+MILLISECONDS = {"matroska.mkv", "flash.flv", "open.mkv", "windows.wmv"}
 """Containers that round times to milliseconds."""
 
 
@@ -105,6 +102,7 @@ def test_a_film_of_any_codec_keeps_every_picture(film: Path, shelf: Path, name: 
     assert plan.warnings == ()
 
 
+@pytest.mark.slow
 def test_an_open_gop_film_is_never_cut_at_a_picture_that_refers_back(film: Path, shelf: Path) -> None:
     path = shelf / "long open.mp4"
     options = "keyint=50:min-keyint=25:bframes=3:open-gop=1:scenecut=0"
@@ -173,6 +171,7 @@ def test_ffprobe_sees_rising_decode_times_no_negative_offset_and_no_hole(film: P
         assert set(plan.borders[:-1]) <= keys
 
 
+@pytest.mark.slow
 def test_a_chunk_made_alone_is_the_chunk_made_in_turn(film: Path, shelf: Path) -> None:
     path = shelf / "alone.ts"
     ffmpeg("-i", film, "-c:v", "mpeg2video", "-q:v", "3", "-bf", "2", "-g", "12", "-an", path)
@@ -189,18 +188,19 @@ def test_a_chunk_made_alone_is_the_chunk_made_in_turn(film: Path, shelf: Path) -
 
 @pytest.mark.slow
 def test_every_rung_of_a_ladder_shows_every_picture_at_the_same_time(shelf: Path) -> None:
-    source = write_film(shelf / "for a ladder.mp4", seconds=2, size=(1024, 576))
+    source = write_film(shelf / "for a ladder.mp4", seconds=1, size=(854, 480))
     path = shelf / "ladder.mkv"
     ffmpeg("-i", source, "-an", "-c:v", "mpeg4", "-q:v", "2", path)
     _, plan = index(path)
     work = make_pictures(path, plan, "ladder")
-    assert [one.name for one in plan.renditions] == ["576", "360"]
+    assert [one.name for one in plan.renditions] == ["480", "360"]
     for rung in plan.renditions:
         data = work.reporter.bytes_of(rung.name)
         frames = pictures(data)
         assert {(frame.width, frame.height) for frame in frames} == {(rung.width, rung.height)}
-        assert [shot.number for shot in shots(data)] == list(range(60))
-        assert [shot.ticks for shot in shots(data)] == [shot.ticks for shot in shots(work.reporter.bytes_of("360"))]
+        seen = shots(data)
+        assert [shot.number for shot in seen] == list(range(30))
+        assert all(abs(shot.ticks - (shot.number or 0) * 3000) <= TICKS_PER_S // 1000 for shot in seen)
         assert f"avc1.6400{frames_level(data):02x}" == rung.codecs
 
 
@@ -272,6 +272,7 @@ def test_one_picture_a_second_has_segments_of_the_usual_length(shelf: Path) -> N
     assert max(steps(plan.borders)) <= 8 * TICKS_PER_S
 
 
+@pytest.mark.slow
 def test_slow_motion_is_thinned_to_60_a_second_and_keeps_its_length(shelf: Path) -> None:
     path = write_film(shelf / "fast.mp4", seconds=1, fps=240)
     plan, seen = best_shots(path)
