@@ -251,7 +251,7 @@ async def job_show(context: Context, job_id: str) -> None:
 
 
 def _say_job(terminal: Terminal, one: api.JobSnapshot) -> None:
-    lines = [f"{one.title}  ({one.id[:12]})", f"{one.state}  {job_detail(one)}"]
+    lines = [f"{one.title}  ({one.id[:12]})", job_detail(one)]
     lines += [f"warning: {text}" for text in one.warnings]
     lines += [f"  {task.state:<18} {task.target}" for task in one.tasks]
     terminal.result(one, "\n".join(lines))

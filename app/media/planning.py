@@ -275,7 +275,7 @@ def _unique_labels(streams: Sequence[AudioStream]) -> list[str]:
     for number, stream in enumerate(streams, start=1):
         language = stream.language if stream.language != "und" else ""
         wanted = (stream.title or language or f"Track {number}").replace('"', "”")
-        tries = (wanted if count == number else f"{wanted} ({count})" for count in itertools.count(number))
+        tries = (wanted if count == 1 else f"{wanted} ({count})" for count in itertools.count(1))
         labels.append(next(label for label in tries if label not in labels))
     return labels
 

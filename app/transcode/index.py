@@ -201,7 +201,7 @@ class _Scanner:
             audio=audio,
             repaired=repaired,
             declared_ticks=self._declared(),
-            is_cut=self._is_cut(),
+            is_cut=self._is_cut() and not self._clock.joins,
         )
 
     def _steps_back(self) -> bool:
