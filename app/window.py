@@ -13,12 +13,11 @@ from app.engine.host import EngineHost
 
 
 def show_window(data: DataDir, *, play: str | None = None, tray: bool = False) -> int:
-    """Show the app until its window is closed; ``play`` opens the player on a film at once."""
-    del tray
+    """Show the app until it is closed; ``play`` opens the player on a film at once, ``tray`` starts in the tray."""
     from app.ui.application import run_window  # noqa: PLC0415 (Qt takes its time to load)
 
     with engine_thread(data) as (engine, loop):
-        return run_window(api=engine, loop=loop, play=play, expand_paths=expand_paths)
+        return run_window(api=engine, loop=loop, play=play, expand_paths=expand_paths, in_tray=tray)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from app.ui.intake import ExpandPaths, keep_paths
 from app.ui.interrupts import interrupts_call
 from app.ui.main_window import MainWindow
 from app.ui.theme import LIGHT, follow_system
+from app.ui.tray import Tray
 from app.ui.wording import Wording
 
 _LAST_CALLS_S = 3.0
@@ -69,11 +70,13 @@ def run_window(
     loop: asyncio.AbstractEventLoop,
     play: str | None = None,
     expand_paths: ExpandPaths = keep_paths,
+    in_tray: bool = False,
 ) -> int:
     """Show the window until it is closed; return the exit code.
 
     ``api`` lives in ``loop``, which runs on another thread and goes on after this returns. ``play`` is the media id of
     a film to play at once. ``expand_paths`` turns dropped files and folders into files, on a thread of its own.
+    With ``in_tray`` only the tray icon is shown at first, where there is a tray.
     """
     app = prepare_application()
     collector = MainThreadCollector()
@@ -81,13 +84,17 @@ def run_window(
     controller = Controller(bridge, Wording(translate), expand_paths=expand_paths)
     window = MainWindow(controller)
     bridge.start()
-    window.show()
+    tray = Tray(app, window, app.windowIcon(), translate) if in_tray and Tray.is_available() else None
+    if tray is None:
+        window.show()
     if play is not None:
         window.play(play)
     try:
         with interrupts_call(app.quit):
             return app.exec()
     finally:
+        if tray is not None:
+            tray.close()
         controller.close()
         bridge.close(wait_s=_LAST_CALLS_S)
         collector.close()
