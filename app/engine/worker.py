@@ -221,11 +221,18 @@ class Worker:
             await self._write_end(self._unwritten[0])
             self._unwritten.pop(0)
 
+    def _may_wait(self, candidate: Candidate) -> bool:
+        """Whether a task should leave the machine to a first chunk: pictures to look at are no film to watch."""
+        if candidate.target.kind is not TaskKind.STILLS:
+            return False
+        videos = (one for one in self.running.values() if one.target.kind is TaskKind.VIDEO)
+        return any(one.target.chunk == 0 and not one.control.is_frozen for one in videos)
+
     async def _decide(self, now_s: float) -> Decision:
         wanted = self._wanted.task_ids
         running_jobs = frozenset(one.job_id for one in self.running.values())
         candidates = await self._kernel.queue(lambda store: self._candidates(store, wanted, running_jobs))
-        startable = [one for one in candidates if one.task_id not in self.running]
+        startable = [one for one in candidates if one.task_id not in self.running and not self._may_wait(one)]
         if not any(one.task_id in wanted and one.resource is ResourceClass.HEAVY for one in startable):
             self._give_way_back()
         free = self._slots.free(list(self.running.values()))

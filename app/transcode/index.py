@@ -99,6 +99,7 @@ class _Scanner:
         self._info = info
         self._size = max(1, size_bytes)
         self._video = container.streams[video.index]
+        self._time_base = self._video.time_base
         self._codec = video.codec
         self._is_h264 = video.codec == "h264"
         context = self._video.codec_context
@@ -146,18 +147,18 @@ class _Scanner:
         if packet.is_corrupt or not self._is_well_framed(packet):
             self._is_damaged = True
         if packet.dts is not None:
-            self._decode_times.append(to_ticks(packet.dts, self._video.time_base))
+            self._decode_times.append(to_ticks(packet.dts, self._time_base))
         if packet.pts is None:
             self._missing += 1
             return
-        pts = to_ticks(packet.pts, self._video.time_base)
+        pts = to_ticks(packet.pts, self._time_base)
         if packet.is_discard:
             self._discarded += 1
         else:
             self._times.append(pts)
             if self._last_shown is None or pts >= self._last_shown:
                 self._last_shown = pts
-                self._last_duration = to_ticks(packet.duration or 0, self._video.time_base)
+                self._last_duration = to_ticks(packet.duration or 0, self._time_base)
         self._bytes_per_window[pts // _RATE_WINDOW_TICKS] += packet.size
         if packet.is_keyframe:
             self._take_keyframe(packet, pts)

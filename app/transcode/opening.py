@@ -83,8 +83,9 @@ def _opening_error(error: FFmpegError) -> ExpectedError:
 
 def to_ticks(value: int, time_base: Any) -> int:
     """Return ``value`` units of ``time_base`` (seconds per unit, a fraction) in ticks of 1/90000 s, rounded."""
-    scaled = value * time_base.numerator * 90_000
-    return int((2 * scaled + time_base.denominator) // (2 * time_base.denominator))
+    denominator: int = time_base.denominator
+    rounded: int = (value * time_base.numerator * 180_000 + denominator) // (2 * denominator)
+    return rounded
 
 
 def from_ticks(ticks: int, time_base: Any) -> int:
