@@ -15,6 +15,7 @@
 * ``models`` adapt rows to Qt; ``library_view``, ``queue_view``, ``player_window``, ``notices`` and ``details`` draw and
   emit intents; ``controller`` turns intents into commands and replies into rows and notices.
 * ``theme``, ``icons`` and ``posters`` are how it looks.
+* ``refcounts``, ``collector`` and ``interrupts`` keep Python and Qt from hurting each other; each says how it was seen.
 
 Invariants, each with a test that bears its name:
 

@@ -174,7 +174,9 @@ class LibraryView(QListView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
-        self.verticalScrollBar().setSingleStep(24)
+        bar = self.verticalScrollBar()  # always there, so that the cards keep their width; shown when it is needed
+        bar.setSingleStep(24)
+        bar.rangeChanged.connect(lambda low, high: bar.setEnabled(high > low))
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._show_menu)
         self.doubleClicked.connect(self._open)

@@ -52,6 +52,8 @@ _TICK_MS = 500
 _STALL_TICKS = 3
 _ARRIVED_MS = 1500
 _EARLY_END_MS = 5000
+_END_MS = 300
+"""How far before the end the last position to seek to lies: at the end itself the player fails."""
 
 
 class PlayerState(StrEnum):
@@ -262,7 +264,7 @@ class PlayerWindow(QWidget):
         """Go to ``position_ms`` once the gateway knows."""
         if self._session is None:
             return
-        position_ms = min(max(0, position_ms), self._bar.slider.maximum())
+        position_ms = max(0, min(position_ms, self._bar.slider.maximum() - _END_MS))
         self._bar.show_position(position_ms)
         self._step(self._gate.want(position_ms))
 

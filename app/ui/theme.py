@@ -250,6 +250,7 @@ def _style_sheet(t: Tokens) -> str:
     QScrollBar:vertical {{ background: transparent; width: 12px; margin: 2px; }}
     QScrollBar::handle:vertical {{ background: {t.border}; border-radius: 4px; min-height: 32px; }}
     QScrollBar::handle:vertical:hover {{ background: {t.muted}; }}
+    QScrollBar::handle:vertical:disabled {{ background: transparent; }}
     QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::sub-page {{
         background: transparent; height: 0; width: 0;
     }}

@@ -100,6 +100,14 @@ def test_the_gateway_hears_of_a_seek_before_the_player_jumps(
     qtbot.waitUntil(lambda: playing._player.position() >= 12_000)
 
 
+def test_a_seek_to_the_end_stays_inside_the_film(qtbot: QtBot, playing: PlayerWindow) -> None:
+    playing.seek(99_000)
+    qtbot.waitUntil(lambda: playing._player.mediaStatus() == QMediaPlayer.MediaStatus.EndOfMedia)
+    assert playing.state in {PlayerState.PLAYING, PlayerState.WAITING}
+    QTest.keyClick(playing, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: 0 < playing._player.position() < 5000)
+
+
 def test_a_gateway_that_does_not_answer_does_not_stop_a_seek(
     qtbot: QtBot, playing: PlayerWindow, engine: FakeEngine
 ) -> None:
