@@ -198,6 +198,9 @@ def _luma(frame: QVideoFrame) -> Gray | None:
 
 def main() -> None:
     """Play the scenario on standard input and print the report."""
+    from app.ui.refcounts import pin_singletons  # noqa: PLC0415
+
+    pin_singletons()
     from PySide6.QtCore import QTimer  # noqa: PLC0415 (the parent process does without Qt)
     from PySide6.QtGui import QGuiApplication  # noqa: PLC0415
     from PySide6.QtMultimedia import (  # noqa: PLC0415
