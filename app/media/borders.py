@@ -32,18 +32,21 @@ def choose_borders(*, shown: Sequence[int], keyframes: Sequence[int], end: int, 
     """Return the borders of a film that lasts until ``end``: 0 first, ``end`` last, rising (ticks).
 
     ``shown`` and ``keyframes`` are rising picture times counted from the film's start; with ``copied`` a keyframe up to
-    12 s away is preferred to a cut that would have to be encoded.
+    12 s away is preferred to a cut that would have to be encoded. The first segment stays short, so that something plays
+    at once, unless it is copied, which takes no time.
     """
     longest = LONGEST_COPIED_TICKS if copied else LONGEST_ENCODED_TICKS
     borders = [0]
     while True:
         position = borders[-1]
-        length = SEGMENT_TICKS if len(borders) > 1 else FIRST_SEGMENT_TICKS
+        is_first = len(borders) == 1
+        length = FIRST_SEGMENT_TICKS if is_first else SEGMENT_TICKS
         if end - position <= length + max(length // 3, SHORTEST_TICKS):
             break
         last = end - SHORTEST_TICKS
         wished = position + length
-        border = _nearest(keyframes, wished, position + SHORTEST_TICKS, min(position + longest, last))
+        reach = FIRST_SEGMENT_TICKS * 2 if is_first and not copied else longest
+        border = _nearest(keyframes, wished, position + SHORTEST_TICKS, min(position + reach, last))
         if border is None and copied and end - position <= longest:
             break
         if border is None:

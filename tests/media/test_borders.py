@@ -133,3 +133,11 @@ def test_a_source_that_cannot_be_entered_is_one_chunk() -> None:
     borders = [n * SEGMENT_TICKS for n in range(20)]
     chunks = cut_chunks(borders, is_copyable=lambda _: False, single=True)
     assert [(chunk.first_segment, chunk.end_segment, chunk.copied) for chunk in chunks] == [(0, 19, False)]
+
+
+def test_the_first_encoded_segment_stays_short_when_keyframes_are_far_apart() -> None:
+    second = TICKS_PER_S
+    shown = range(0, 60 * second, second // 25)
+    keyframes = range(0, 60 * second, 7 * second)
+    assert choose_borders(shown=shown, keyframes=keyframes, end=60 * second, copied=False)[1] == 2 * second
+    assert choose_borders(shown=shown, keyframes=keyframes, end=60 * second, copied=True)[1] == 7 * second
