@@ -32,8 +32,8 @@ def choose_borders(*, shown: Sequence[int], keyframes: Sequence[int], end: int, 
     """Return the borders of a film that lasts until ``end``: 0 first, ``end`` last, rising (ticks).
 
     ``shown`` and ``keyframes`` are rising picture times counted from the film's start; with ``copied`` a keyframe up to
-    12 s away is preferred to a cut that would have to be encoded. The first segment stays short, so that something plays
-    at once, unless it is copied, which takes no time.
+    12 s away is preferred to a cut that would have to be encoded. The first segment stays short, so that a film
+    plays at once, unless it is copied, which takes no time.
     """
     longest = LONGEST_COPIED_TICKS if copied else LONGEST_ENCODED_TICKS
     borders = [0]
