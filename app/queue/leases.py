@@ -90,6 +90,30 @@ def _with_end(task: TaskRow, lease: Lease, *, rank: EndRank, code: ErrorCode, me
     return replace(task, ends=join_ends((*task.ends, end)))
 
 
+def was_fenced(task: TaskRow, lease: Lease) -> bool:
+    """Whether others gave ``lease`` up for dead, so that its holder should say that it lives.
+
+    A lease that lost to a better claim, or whose job was cancelled, was not: nobody has taken its holder for dead.
+    """
+    key = (lease.epoch, lease.token)
+    return any((end.epoch, end.token) == key and end.rank is EndRank.DIED for end in task.ends)
+
+
+def reclaim_lease(
+    job: JobRow, task: TaskRow, seen: Lease, *, device: str, rank: EndRank, code: ErrorCode, message: str
+) -> TaskRow:
+    """Return the task with somebody's lease given up; raises ``StaleError`` when it moved since it was ``seen``.
+
+    A lease that this ``device`` itself held in a life it does not remember costs no attempt, as at a start.
+    """
+    held = _wanted_lease(job, task, seen)
+    if held.beat != seen.beat:
+        raise StaleError("the lease is alive")
+    if held.device == device and rank is EndRank.DIED:
+        return end_forgotten(task)
+    return _with_end(task, held, rank=rank, code=code, message=message, fenced=False)
+
+
 def complete_task(job: JobRow, task: TaskRow, lease: Lease, *, value: str) -> TaskRow:
     """Return the task with its result; raises ``StaleError`` when it is not wanted from this holder any more."""
     held = _wanted_lease(job, task, lease)

@@ -245,8 +245,8 @@ def is_trashed(job: JobRow, tasks: Iterable[TaskRow]) -> bool:
     return job.trashed.value or (is_cancelled(job) and is_done(job, tasks))
 
 
-def job_status(job: JobRow, tasks: Sequence[TaskRow]) -> JobStatus:
-    """Return what is shown of a job; ``tasks`` are all its rows."""
+def job_status(job: JobRow, tasks: Sequence[TaskRow], *, twin: JobRow | None = None) -> JobStatus:
+    """Return what is shown of a job; ``tasks`` are all its rows, ``twin`` is the job for which it steps back."""
     counting = tasks_that_count(job, tasks)
     warnings = tuple(_warnings(job, counting))
     if is_done(job, tasks):
@@ -261,7 +261,7 @@ def job_status(job: JobRow, tasks: Sequence[TaskRow]) -> JobStatus:
         return JobStatus(state=JobState.ERROR, reason=error.message if error else None, error=error, warnings=warnings)
     if job.paused.value:
         return JobStatus(state=JobState.PAUSED, warnings=warnings)
-    return _going_on(job, counting, warnings)
+    return _going_on(job, counting, warnings, twin)
 
 
 def _is_needed(task: TaskRow) -> bool:
@@ -286,13 +286,14 @@ def _warnings(job: JobRow, tasks: Iterable[TaskRow]) -> Iterable[str]:
             yield f"There are no preview pictures: {error.message}"
 
 
-def _going_on(job: JobRow, tasks: Iterable[TaskRow], warnings: tuple[str, ...]) -> JobStatus:
+def _going_on(job: JobRow, tasks: Iterable[TaskRow], warnings: tuple[str, ...], twin: JobRow | None) -> JobStatus:
     live = [task.lease for task in tasks if task.lease is not None and is_live(job, task)]
     if live:
         frozen = all(lease.flag is LeaseFlag.FROZEN for lease in live)
         reason = "It rests while its computer is busy with something else." if frozen else None
         return JobStatus(state=JobState.PROCESSING, reason=reason, warnings=warnings)
-    return JobStatus(state=JobState.QUEUED, reason=_retry_reason(job, tasks), warnings=warnings)
+    reason = f"The same film is made as “{twin.name}” already; remove one of the two." if twin else None
+    return JobStatus(state=JobState.QUEUED, reason=reason or _retry_reason(job, tasks), warnings=warnings)
 
 
 def _retry_reason(job: JobRow, tasks: Iterable[TaskRow]) -> str | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from app.core.clock import Clock
 from app.core.errors import BugError
+from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
 from app.queue.machine import TaskState
 from app.queue.row_store import RowJobStore
-from app.queue.row_table import JobFacts, TaskFacts, lease_key
-from app.queue.rows import JobRow, Lease, TaskRow
+from app.queue.row_table import MAX_ASIDE, AsideRow, FedRow, JobFacts, TaskFacts, Twin, lease_key
+from app.queue.rows import JobRow, Lease, TaskRow, encode_value
 
 _LEASED = frozenset({TaskState.LEASED, TaskState.FALLBACK_STARTED})
 
@@ -22,21 +24,36 @@ class MemoryRowTable:
         self._jobs: dict[str, tuple[JobRow, JobFacts]] = {}
         self._tasks: dict[str, tuple[TaskRow, TaskFacts]] = {}
         self._progress: dict[str, tuple[int, int]] = {}
+        self._feed: dict[str, tuple[int, str]] = {}
+        """Row → its number, and its job."""
+        self._last_number = 0
+        self._generations: tuple[Generation, ...] = ()
+        self._cursors: dict[str, FeedCursor] = {}
+        self._aside: dict[FeedRow, AsideRow] = {}
         self._in_transaction = False
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._in_transaction:
             raise BugError("transactions do not nest")
-        before = dict(self._jobs), dict(self._tasks), dict(self._progress)
+        before = self._copied()
         self._in_transaction = True
         try:
             yield
         except BaseException:
-            self._jobs, self._tasks, self._progress = before
+            self.__dict__.update(before)
             raise
         finally:
             self._in_transaction = False
+
+    def _copied(self) -> dict[str, Any]:
+        return {name: dict(value) if isinstance(value, dict) else value for name, value in self.__dict__.items()}
+
+    def copy(self) -> MemoryRowTable:
+        """Return the same rows once more, as a backup has them."""
+        twin = MemoryRowTable()
+        twin.__dict__.update(self._copied())
+        return twin
 
     def _check_writable(self) -> None:
         if not self._in_transaction:
@@ -66,8 +83,19 @@ class MemoryRowTable:
     def last_number(self, device: str) -> int:
         return max((job.added.number for job, _ in self._jobs.values() if job.added.device == device), default=0)
 
+    def twins(self, job: JobRow) -> tuple[Twin, ...]:
+        content = (job.fingerprint, job.profile)
+        found = [
+            Twin(id=other.id, done=facts.done)
+            for other, facts in self._jobs.values()
+            if facts.wanted and other.id != job.id and (other.fingerprint, other.profile) == content
+        ]
+        return tuple(sorted(found, key=lambda twin: twin.id))
+
     def put_job(self, job: JobRow, facts: JobFacts) -> None:
         self._check_writable()
+        if self.job(job.id) != job:
+            self.feed_again(job.id, job_id=job.id)
         self._jobs[job.id] = (job, facts)
 
     def task(self, task_id: str) -> TaskRow | None:
@@ -86,6 +114,7 @@ class MemoryRowTable:
         self._check_writable()
         if task.id in self._tasks:
             return False
+        self.feed_again(task.id, job_id=task.job_id)
         self._tasks[task.id] = (task, facts)
         return True
 
@@ -94,6 +123,8 @@ class MemoryRowTable:
         found = self._tasks.get(task.id)
         if found is None or lease_key(found[0].lease) != lease_key(expected):
             return False
+        if found[0] != task:
+            self.feed_again(task.id, job_id=task.job_id)
         self._tasks[task.id] = (task, facts)
         return True
 
@@ -101,7 +132,7 @@ class MemoryRowTable:
         self._check_writable()
         doomed = [task.id for task, _ in self._tasks.values() if task.job_id == job_id and task.id not in keep]
         for task_id in doomed:
-            del self._tasks[task_id]
+            del self._tasks[task_id], self._feed[task_id]
         return len(doomed)
 
     def has_failed_vital(self, job_id: str, *, plan: str, fingerprint: str) -> bool:
@@ -135,6 +166,52 @@ class MemoryRowTable:
     def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
         self._check_writable()
         self._progress[job_id] = (noted_round, milli)
+
+    def feed_number(self) -> int:
+        return self._last_number
+
+    def fed(self, *, after: int, limit: int) -> tuple[FedRow, ...]:
+        later = sorted((number, row_id, job_id) for row_id, (number, job_id) in self._feed.items() if number > after)
+        return tuple(self._fed_row(*found) for found in later[:limit])
+
+    def _fed_row(self, number: int, row_id: str, job_id: str) -> FedRow:
+        is_job = row_id == job_id
+        row = self._jobs[row_id][0] if is_job else self._tasks[row_id][0]
+        kind = RowKind.JOB if is_job else RowKind.TASK
+        return FedRow(number=number, kind=kind, id=row_id, job_id=job_id, document=encode_value(row).decode())
+
+    def feed_again(self, row_id: str, *, job_id: str) -> None:
+        self._check_writable()
+        self._last_number += 1
+        self._feed[row_id] = (self._last_number, job_id)
+
+    def generations(self) -> tuple[Generation, ...]:
+        return self._generations
+
+    def open_generation(self, generation: Generation) -> None:
+        self._check_writable()
+        self._generations = (*self._generations, generation)
+
+    def peer_cursor(self, peer: str) -> FeedCursor | None:
+        return self._cursors.get(peer)
+
+    def put_peer_cursor(self, peer: str, cursor: FeedCursor) -> None:
+        self._check_writable()
+        self._cursors[peer] = cursor
+
+    def set_aside(self, aside: AsideRow) -> bool:
+        self._check_writable()
+        if aside.row not in self._aside and len(self._aside) >= MAX_ASIDE:
+            return False
+        self._aside[aside.row] = aside
+        return True
+
+    def aside(self, *, job_id: str | None = None) -> tuple[AsideRow, ...]:
+        return tuple(one for one in self._aside.values() if job_id in {None, one.job_id})
+
+    def drop_aside(self, aside: AsideRow) -> None:
+        self._check_writable()
+        self._aside.pop(aside.row, None)
 
 
 def _adding(job: JobRow) -> tuple[int, int, str]:

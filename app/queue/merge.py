@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Kept)
 
 
 def _higher(a: K, b: K, key: Callable[[K], tuple[Any, ...]]) -> K:
-    return max(a, b, key=lambda one: (*key(one), encode_value(one)))
+    return a if a == b else max(a, b, key=lambda one: (*key(one), encode_value(one)))
 
 
 def _higher_or_none(a: K | None, b: K | None, key: Callable[[K], tuple[Any, ...]]) -> K | None:

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from app.core.clock import Clock
 from app.core.encoding import decode_canonical
 from app.core.errors import BugError, ErrorCode, ExpectedError, StaleError
-from app.core.ids import new_id, task_id_of
+from app.core.ids import new_id
 from app.media.film import PublishStage
 from app.queue import intent, leases
+from app.queue.fact_writer import FactWriter
+from app.queue.feed import Applied, Changes, FeedCursor, FeedRow
 from app.queue.machine import (
     TaskState,
     accepted_plan,
@@ -23,10 +25,12 @@ from app.queue.machine import (
     held_state,
     index_task_id,
     is_cancelled,
+    is_live,
     outcome_counts,
     published_task,
 )
-from app.queue.row_table import JobFacts, RowTable, TaskFacts
+from app.queue.replica import Replica
+from app.queue.row_table import JobFacts, RowTable
 from app.queue.rows import (
     Added,
     EndRank,
@@ -41,17 +45,7 @@ from app.queue.rows import (
     clean_text,
 )
 from app.queue.store import LibraryEntry
-from app.queue.targets import INDEX_SPEC, TaskKind, TaskSpec, find_target, is_vital, plan_hash_in, rank_of
-
-
-def task_facts(job: JobRow, task: TaskRow) -> TaskFacts:
-    """Return what is searched for in ``task``."""
-    state = held_state(job, task)
-    target = find_target(task.target)
-    if target is None:
-        return TaskFacts(state=state, known=False, vital=False, plan="", rank=9, number=0)
-    rank, number = rank_of(target)
-    return TaskFacts(state=state, known=True, vital=is_vital(target), plan=target.plan, rank=rank, number=number)
+from app.queue.targets import INDEX_SPEC, TaskKind, TaskSpec, find_target, plan_hash_in
 
 
 class RowJobStore:
@@ -59,10 +53,13 @@ class RowJobStore:
 
     def __init__(self, *, rows: RowTable, device: str, boot: int, clock: Clock) -> None:
         self._rows = rows
+        self._facts = FactWriter(rows)
         self._device = device
         self._boot = boot
         self._clock = clock
         self._tokens: set[tuple[str, str]] = set()
+        self._issued: set[str] = set()
+        self._replica = Replica(rows, self._facts, device=device, boot=boot, issued=self._issued)
         self._resting: dict[str, float] = {}
         self._changed: set[str] = set()
 
@@ -81,8 +78,8 @@ class RowJobStore:
                 source=Register(value=source, stamp=max(0, now_ms), device=self._device),
                 added=Added(at_ms=max(0, now_ms), device=self._device, number=number),
             )
-            self._rows.put_job(job, JobFacts())
-            self._add_task(job, INDEX_SPEC)
+            self._facts.put_job(job)
+            self._facts.add_spec(job, INDEX_SPEC)
         self._changed.add(job.id)
         return job
 
@@ -139,12 +136,7 @@ class RowJobStore:
         facts = self._rows.job_facts(job.id)
         if facts is None or facts.done:
             return 0
-        return sum(self._add_task(job, spec) for spec in specs)
-
-    def _add_task(self, job: JobRow, spec: TaskSpec) -> bool:
-        task_id = task_id_of(job_id=job.id, kind=spec.kind, target=spec.target, fingerprint=job.fingerprint)
-        task = TaskRow(id=task_id, job_id=job.id, kind=spec.kind, target=spec.target, fingerprint=job.fingerprint)
-        return self._rows.add_task(task, task_facts(job, task))
+        return sum(self._facts.add_spec(job, spec) for spec in specs)
 
     # Leases
 
@@ -153,8 +145,9 @@ class RowJobStore:
             job, task = self._writable(task_id)
             self._check_claimable(job, task)
             token = secrets.token_hex(16)
+            self._issued.add(token)
             claimed = leases.claim_task(job, task, device=self._device, boot=self._boot, token=token)
-            self._swap(job, task, claimed)
+            self._facts.swap_task(job, task, claimed)
         self._tokens.add((task_id, token))
         self._changed.add(job.id)
         return _lease_of(claimed)
@@ -172,7 +165,7 @@ class RowJobStore:
         with self._rows.transaction():
             job, task = self._held(task_id, lease)
             beaten = leases.beat_lease(job, task, lease, progress_milli=progress_milli, flag=flag)
-            self._swap(job, task, beaten)
+            self._facts.swap_task(job, task, beaten)
         self._changed.add(job.id)
         return _lease_of(beaten)
 
@@ -180,8 +173,8 @@ class RowJobStore:
         with self._rows.transaction():
             job, task = self._held(task_id, lease)
             ended = leases.end_lease(task, lease, rank=rank, code=code, message=message)
-            self._swap(job, task, ended)
-            self._refresh(job)
+            self._facts.swap_task(job, task, ended)
+            self._facts.refresh(job)
         self._let_rest(job, ended, rank)
         self._forget(job, task_id, lease)
         return ended
@@ -190,8 +183,8 @@ class RowJobStore:
         with self._rows.transaction():
             job, task = self._held(task_id, lease)
             ended = leases.free_fenced(task, lease)
-            self._swap(job, task, ended)
-            self._refresh(job)
+            self._facts.swap_task(job, task, ended)
+            self._facts.refresh(job)
         self._forget(job, task_id, lease)
         return ended
 
@@ -200,11 +193,42 @@ class RowJobStore:
             job, task = self._held(task_id, lease)
             _check_value(task, value)
             completed = leases.complete_task(job, task, lease, value=value)
-            self._swap(job, task, completed)
+            self._facts.swap_task(job, task, completed)
             self._put_tasks(job, next_tasks)
-            self._refresh(job)
+            self._facts.refresh(job)
         self._forget(job, task_id, lease)
         return completed
+
+    def holds(self, task_id: str, lease: Lease) -> bool:
+        task, token = self._rows.task(task_id), (task_id, lease.token)
+        job = self._rows.job(task.job_id) if task else None
+        if task is None or job is None or task.lease is None or token not in self._tokens:
+            return False
+        return task.lease.token == lease.token and is_live(job, task) and not outcome_counts(job, task)
+
+    def give_up_if_fenced(self, task_id: str, lease: Lease) -> bool:
+        with self._rows.transaction():
+            job, task = self._held(task_id, lease)
+            fenced = leases.was_fenced(task, lease)
+            if fenced:
+                self._facts.swap_task(job, task, leases.free_fenced(task, lease))
+                self._facts.refresh(job)
+        self._forget(job, task_id, lease)
+        return fenced
+
+    def reclaim(self, task_id: str, lease: Lease, *, rank: EndRank, code: ErrorCode, message: str) -> TaskRow:
+        with self._rows.transaction():
+            job, task = self._writable(task_id)
+            if (task_id, lease.token) in self._tokens:
+                raise BugError("a process reclaims no lease of its own")
+            reclaimed = leases.reclaim_lease(
+                job, task, lease, device=self._device, rank=rank, code=code, message=message
+            )
+            self._facts.swap_task(job, task, reclaimed)
+            self._facts.refresh(job)
+        self._rest(job, reclaimed)
+        self._changed.add(job.id)
+        return reclaimed
 
     def resting_until_s(self, task_id: str) -> float | None:
         until = self._resting.get(task_id)
@@ -223,8 +247,8 @@ class RowJobStore:
     def _end_forgotten(self, task: TaskRow) -> None:
         with self._rows.transaction():
             job = self.job(task.job_id)
-            self._swap(job, task, leases.end_forgotten(task))
-            self._refresh(job)
+            self._facts.swap_task(job, task, leases.end_forgotten(task))
+            self._facts.refresh(job)
         self._changed.add(task.job_id)
 
     def raise_void(self, task_id: str) -> TaskRow:
@@ -232,8 +256,8 @@ class RowJobStore:
         with self._rows.transaction():
             job = self.job(task.job_id)
             voided = self._raise_void(job, task_id)
-            self._refresh(job)
-            self._add_missing_index(job)
+            self._facts.refresh(job)
+            self._facts.add_missing_index(job)
         self._changed.add(job.id)
         return voided
 
@@ -244,13 +268,8 @@ class RowJobStore:
         if task.kind == TaskKind.INDEX:
             raise BugError("the result of index is in its row and cannot be lost")
         voided = leases.void_outcome(task)
-        self._swap(job, task, voided)
+        self._facts.swap_task(job, task, voided)
         return voided
-
-    def _add_missing_index(self, job: JobRow) -> None:
-        facts = self._rows.job_facts(job.id)
-        if facts is not None and not facts.done:
-            self._add_task(job, INDEX_SPEC)
 
     # Intent
 
@@ -271,7 +290,7 @@ class RowJobStore:
 
     def cancel_job(self, job_id: str) -> JobRow:
         with self._rows.transaction():
-            return self._put_round(intent.cancel(self._unfinished(job_id, "cancelled")))
+            return self._put(intent.cancel(self._unfinished(job_id, "cancelled")))
 
     def retry_job(
         self,
@@ -284,10 +303,10 @@ class RowJobStore:
         with self._rows.transaction():
             for task_id in void:
                 self._raise_void(self.job(job_id), task_id)
-            self._refresh(self.job(job_id))
+            self._facts.refresh(self.job(job_id))
             job = self._with_content(self._unfinished(job_id, "tried again"), fingerprint, size_bytes)
-            retried = self._put_round(intent.retry(job, now_ms=self._clock.wall_ms(), device=self._device))
-            self._add_missing_index(retried)
+            retried = self._put(intent.retry(job, now_ms=self._clock.wall_ms(), device=self._device))
+            self._facts.add_missing_index(retried)
         for task in self._rows.tasks(job_id):
             self._resting.pop(task.id, None)
         return retried
@@ -318,7 +337,7 @@ class RowJobStore:
             facts = self._rows.job_facts(job_id)
             if facts is not None and facts.done and is_cancelled(restored):
                 restored = intent.retry(restored, now_ms=now_ms, device=self._device)
-            return self._put_round(restored)
+            return self._put(restored)
 
     def remove_job(self, job_id: str) -> JobRow:
         with self._rows.transaction():
@@ -334,7 +353,44 @@ class RowJobStore:
             facts = self._rows.job_facts(job_id)
             if facts is None or not facts.done:
                 raise ExpectedError(ErrorCode.NOT_DONE, "The film is not finished yet; wait for it, or cancel the job.")
-            return self._rows.delete_tasks(job_id, keep={facts.film_task})
+            return self._facts.compact(job_id)
+
+    # Replication
+
+    def feed_cursor(self) -> FeedCursor:
+        return self._replica.cursor()
+
+    def changes_since(self, cursor: FeedCursor | None, *, limit: int = 500) -> Changes:
+        return self._replica.changes_since(cursor, limit=limit)
+
+    def peer_cursor(self, peer: str) -> FeedCursor | None:
+        return self._rows.peer_cursor(peer)
+
+    def rows_about(self, task_ids: Iterable[str], *, job_ids: Iterable[str] = ()) -> tuple[FeedRow, ...]:
+        return self._replica.rows_about(task_ids, job_ids)
+
+    def apply_rows(
+        self,
+        rows: Iterable[FeedRow],
+        *,
+        from_peer: str,
+        peer_cursor: FeedCursor | None = None,
+        since: FeedCursor | None = None,
+    ) -> Applied:
+        taken = self._replica.take(rows, peer=from_peer, peer_cursor=peer_cursor, since=since)
+        for job, task in taken.failed:
+            self._rest(job, task)
+        self._changed |= taken.applied.changed
+        return taken.applied
+
+    def twin_of(self, job_id: str) -> JobRow | None:
+        job = self.job(job_id)
+        facts = self._rows.job_facts(job_id)
+        if facts is None or facts.done or not facts.wanted:
+            return None
+        twins = self._rows.twins(job)
+        first = next((twin for twin in twins if twin.done), next((twin for twin in twins if twin.id < job_id), None))
+        return self.job(first.id) if first else None
 
     # Films and progress
 
@@ -379,36 +435,10 @@ class RowJobStore:
             raise StaleError("the lease is not of this process")
         return self._writable(task_id)
 
-    def _swap(self, job: JobRow, old: TaskRow, new: TaskRow) -> None:
-        if not self._rows.swap_task(new, task_facts(job, new), expected=old.lease):
-            raise StaleError("the task was changed by somebody else")
-
     def _put(self, job: JobRow) -> JobRow:
-        self._rows.put_job(job, self._job_facts(job))
+        self._facts.put_job(job)
         self._changed.add(job.id)
         return job
-
-    def _put_round(self, job: JobRow) -> JobRow:
-        for task in self._rows.tasks(job.id):
-            self._swap(job, task, task)
-        return self._put(job)
-
-    def _refresh(self, job: JobRow) -> None:
-        facts = self._job_facts(job)
-        if facts != self._rows.job_facts(job.id):
-            self._rows.put_job(job, facts)
-
-    def _job_facts(self, job: JobRow) -> JobFacts:
-        if job.removed:
-            return JobFacts(runnable=False)
-        index = self._rows.task(index_task_id(job))
-        plan = accepted_plan(job, index)
-        film = published_task(job, self._rows.tasks(job.id, kind=TaskKind.PUBLISH))
-        done = film is not None and film[0] is PublishStage.FULL
-        resting = done or is_cancelled(job) or job.paused.value or job.trashed.value
-        failed = not resting and self._rows.has_failed_vital(job.id, plan=plan, fingerprint=job.fingerprint)
-        film_task = film[1].id if film else (index.id if index and plan else "")
-        return JobFacts(plan=plan, film_task=film_task, done=done, runnable=not resting and not failed)
 
     def _unfinished(self, job_id: str, what: str) -> JobRow:
         job, facts = self.job(job_id), self._rows.job_facts(job_id)
@@ -419,7 +449,11 @@ class RowJobStore:
         return job
 
     def _let_rest(self, job: JobRow, task: TaskRow, rank: EndRank) -> None:
-        if rank in {EndRank.DIED, EndRank.TRANSIENT} and held_state(job, task) is TaskState.AVAILABLE:
+        if rank in {EndRank.DIED, EndRank.TRANSIENT}:
+            self._rest(job, task)
+
+    def _rest(self, job: JobRow, task: TaskRow) -> None:
+        if held_state(job, task) is TaskState.AVAILABLE:
             self._resting[task.id] = self._clock.monotonic_s() + backoff_s(attempts(job, task))
 
     def _forget(self, job: JobRow, task_id: str, lease: Lease) -> None:

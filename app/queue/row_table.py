@@ -1,6 +1,7 @@
 """Rows put away and found again, by key and by facts derived from them; knows nothing of what they mean.
 
-``RowJobStore`` decides, a ``RowTable`` keeps. Facts are recomputed by the decider whenever a row changes.
+``RowJobStore`` decides, a ``RowTable`` keeps. Facts are recomputed by the decider whenever a row changes. The table
+gives each changed row its next number in the feed, so that no decider can forget it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from typing import Protocol
 
 import msgspec
 
+from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
 from app.queue.machine import TaskState
 from app.queue.rows import JobRow, Lease, TaskRow
+
+MAX_ASIDE = 1000
+"""How many rows that cannot be taken yet are kept; each is bounded in size too."""
 
 
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +44,35 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
     runnable: bool = True
     """Whether tasks of the job may be claimed."""
+    wanted: bool = True
+    """Whether it is neither removed, nor in the Trash, nor cancelled before it was done: what a twin steps back for."""
+
+
+class Twin(msgspec.Struct, frozen=True, kw_only=True):
+    """Another wanted job of the same content and profile."""
+
+    id: str
+    done: bool
+
+
+class FedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row with its place in the feed."""
+
+    number: int
+    kind: RowKind
+    id: str
+    job_id: str
+    document: str
+
+
+class AsideRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a peer that this version cannot take yet."""
+
+    row: FeedRow
+    job_id: str = ""
+    """Of the job that it waits for; empty when it could not be read."""
+    peer: str
+    reason: str
 
 
 def lease_key(lease: Lease | None) -> tuple[int, str, str, int]:
@@ -79,6 +113,10 @@ class RowTable(Protocol):
 
     def last_number(self, device: str) -> int:
         """Return the highest number of a job that was added on ``device``, tombstones too; 0 when there is none."""
+        ...
+
+    def twins(self, job: JobRow) -> tuple[Twin, ...]:
+        """Return the other wanted jobs of the content and profile of ``job``, by id."""
         ...
 
     def put_job(self, job: JobRow, facts: JobFacts) -> None:
@@ -127,4 +165,44 @@ class RowTable(Protocol):
 
     def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
         """Note progress."""
+        ...
+
+    def feed_number(self) -> int:
+        """Return the number that was given out last; never falls, whatever is deleted."""
+        ...
+
+    def fed(self, *, after: int, limit: int) -> tuple[FedRow, ...]:
+        """Return the first ``limit`` rows with numbers above ``after``, in order."""
+        ...
+
+    def feed_again(self, row_id: str, *, job_id: str) -> None:
+        """Give a row the next number although it did not change."""
+        ...
+
+    def generations(self) -> tuple[Generation, ...]:
+        """Return the generations of the feed in the order of opening."""
+        ...
+
+    def open_generation(self, generation: Generation) -> None:
+        """Add a generation."""
+        ...
+
+    def peer_cursor(self, peer: str) -> FeedCursor | None:
+        """Return up to where the rows of ``peer`` are here."""
+        ...
+
+    def put_peer_cursor(self, peer: str, cursor: FeedCursor) -> None:
+        """Note up to where the rows of ``peer`` are here."""
+        ...
+
+    def set_aside(self, aside: AsideRow) -> bool:
+        """Keep a row that cannot be taken yet, once; return False when too many are kept already."""
+        ...
+
+    def aside(self, *, job_id: str | None = None) -> tuple[AsideRow, ...]:
+        """Return the rows that were set aside, perhaps only those that wait for one job."""
+        ...
+
+    def drop_aside(self, aside: AsideRow) -> None:
+        """Forget a row that was set aside."""
         ...

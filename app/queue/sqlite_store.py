@@ -7,6 +7,9 @@
     ready_tasks    the tasks that may be claimed, in the order of doing: an index that SQLite could not make itself,
                    because its order is that of jobs and its content depends on both tables
     job_progress   the highest progress of the present round; of this device only
+    feed           the number of each row's latest change; numbers are never used twice (AUTOINCREMENT)
+    feed_generations, feed_cursors, feed_aside
+                   lives of the engine; up to where peers' rows are here; peers' rows that cannot be taken yet
 
 The document is the row; everything else can be computed again from the documents.
 """
@@ -22,9 +25,10 @@ import sqlite_utils
 from app.core.clock import Clock
 from app.core.database import Database, Migrations
 from app.core.errors import ErrorCode, ExpectedError
+from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
 from app.queue.machine import TaskState
 from app.queue.row_store import RowJobStore
-from app.queue.row_table import JobFacts, TaskFacts, lease_key
+from app.queue.row_table import MAX_ASIDE, AsideRow, FedRow, JobFacts, TaskFacts, Twin, lease_key
 from app.queue.rows import JobRow, Lease, R, TaskRow, decode_row, encode_value
 
 migrations = Migrations("queue")
@@ -102,15 +106,49 @@ def create_tasks(tables: sqlite_utils.Database) -> None:
     tables.execute("CREATE INDEX tasks_leased ON tasks (id) WHERE state IN ('leased', 'fallback_started')")
 
 
+@migrations()
+def feed_rows(tables: sqlite_utils.Database) -> None:
+    """Give all rows numbers in the feed, and note which jobs are wanted."""
+    tables.execute(
+        "CREATE TABLE feed "
+        "(number INTEGER PRIMARY KEY AUTOINCREMENT, row_id TEXT NOT NULL UNIQUE, job_id TEXT NOT NULL)"
+    )
+    tables.execute("INSERT INTO feed (row_id, job_id) SELECT id, id FROM jobs ORDER BY added_at, added_number, id")
+    tables.execute("INSERT INTO feed (row_id, job_id) SELECT id, job_id FROM tasks ORDER BY job_id, rank, number")
+    tables.execute("CREATE INDEX feed_job ON feed (job_id)")
+    tables.table("feed_generations").create({"position": int, "id": str, "starts_after": int}, pk="position")
+    tables.table("feed_cursors").create({"peer": str, "generation": str, "number": int}, pk="peer")
+    aside = tables.table("feed_aside")
+    aside.create(
+        {"id": int, "kind": str, "document": str, "job_id": str, "peer": str, "reason": str},
+        pk="id",
+        not_null={"kind", "document", "job_id"},
+    )
+    aside.create_index(["job_id"], index_name="aside_job")
+    tables.execute("ALTER TABLE jobs ADD COLUMN wanted INTEGER NOT NULL DEFAULT 1")
+    tables.execute(
+        "UPDATE jobs SET wanted = 0 WHERE removed OR document ->> '$.trashed.value' "
+        "OR (NOT done AND document ->> '$.cancelled_round' >= document ->> '$.round')"
+    )
+
+
 _PUT_JOB = """
 INSERT INTO jobs (id, document, media_id, fingerprint, profile, priority, removed, added_at, added_device,
-                  added_number, plan, film_task, done, runnable)
+                  added_number, plan, film_task, done, runnable, wanted)
 VALUES (:id, :document, :media_id, :fingerprint, :profile, :priority, :removed, :added_at, :added_device,
-        :added_number, :plan, :film_task, :done, :runnable)
+        :added_number, :plan, :film_task, :done, :runnable, :wanted)
 ON CONFLICT (id) DO UPDATE SET
     document = :document, fingerprint = :fingerprint, profile = :profile, priority = :priority, removed = :removed,
     added_at = :added_at, added_device = :added_device, added_number = :added_number, plan = :plan,
-    film_task = :film_task, done = :done, runnable = :runnable
+    film_task = :film_task, done = :done, runnable = :runnable, wanted = :wanted
+"""
+
+_FEED = "INSERT OR REPLACE INTO feed (row_id, job_id) VALUES (?, ?)"
+
+_FED = """
+SELECT feed.number, feed.row_id, feed.job_id, coalesce(jobs.document, tasks.document) AS document
+FROM feed LEFT JOIN jobs ON jobs.id = feed.row_id LEFT JOIN tasks ON tasks.id = feed.row_id
+WHERE feed.number > ? ORDER BY feed.number LIMIT ?
 """
 
 _ADD_TASK = """
@@ -169,7 +207,7 @@ class SqliteRowTable:
         return self._one_job("SELECT document FROM jobs WHERE id = ?", job_id)
 
     def job_facts(self, job_id: str) -> JobFacts | None:
-        row = self._database.row("SELECT plan, film_task, done, runnable FROM jobs WHERE id = ?", (job_id,))
+        row = self._database.row("SELECT plan, film_task, done, runnable, wanted FROM jobs WHERE id = ?", (job_id,))
         return _job_facts(row) if row else None
 
     def jobs(self) -> tuple[JobRow, ...]:
@@ -191,12 +229,26 @@ class SqliteRowTable:
         row = self._database.row("SELECT max(added_number) AS number FROM jobs WHERE added_device = ?", (device,))
         return int(row["number"] or 0) if row else 0
 
+    def twins(self, job: JobRow) -> tuple[Twin, ...]:
+        rows = self._database.rows(
+            "SELECT id, done FROM jobs WHERE fingerprint = ? AND profile = ? AND wanted AND id != ? ORDER BY id",
+            (job.fingerprint, job.profile, job.id),
+        )
+        return tuple(Twin(id=row["id"], done=bool(row["done"])) for row in rows)
+
     def put_job(self, job: JobRow, facts: JobFacts) -> None:
         before = self._ready_columns(job.id)
-        self._database.execute(_PUT_JOB, _job_columns(job, facts))
+        columns = _job_columns(job, facts)
+        if not self._is_stored("jobs", columns):
+            self.feed_again(job.id, job_id=job.id)
+        self._database.execute(_PUT_JOB, columns)
         if before != self._ready_columns(job.id):
             self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job.id,))
             self._database.execute(f"{_MAKE_READY} AND jobs.id = ?", (job.id,))
+
+    def _is_stored(self, table: str, columns: dict[str, Any]) -> bool:
+        found = self._database.row(f"SELECT document FROM {table} WHERE id = :id", {"id": columns["id"]})  # noqa: S608
+        return found is not None and found["document"] == columns["document"]
 
     def _ready_columns(self, job_id: str) -> dict[str, Any] | None:
         return self._database.row(f"SELECT {', '.join(_READY_COLUMNS)} FROM jobs WHERE id = ?", (job_id,))  # noqa: S608
@@ -213,14 +265,19 @@ class SqliteRowTable:
     def add_task(self, task: TaskRow, facts: TaskFacts) -> bool:
         if self._database.execute(_ADD_TASK, _task_columns(task, facts)) == 0:
             return False
+        self.feed_again(task.id, job_id=task.job_id)
         self._database.execute(f"{_MAKE_READY} AND tasks.id = ?", (task.id,))
         return True
 
     def swap_task(self, task: TaskRow, facts: TaskFacts, *, expected: Lease | None) -> bool:
         epoch, token, device, boot = lease_key(expected)
         old = {"old_epoch": epoch, "old_token": token, "old_device": device, "old_boot": boot}
-        if self._database.execute(_SWAP_TASK, _task_columns(task, facts) | old) == 0:
+        columns = _task_columns(task, facts)
+        is_news = not self._is_stored("tasks", columns)
+        if self._database.execute(_SWAP_TASK, columns | old) == 0:
             return False
+        if is_news:
+            self.feed_again(task.id, job_id=task.job_id)
         self._database.execute("DELETE FROM ready_tasks WHERE task_id = ?", (task.id,))
         if facts.state is TaskState.AVAILABLE:
             self._database.execute(f"{_MAKE_READY} AND tasks.id = ?", (task.id,))
@@ -229,6 +286,8 @@ class SqliteRowTable:
     def delete_tasks(self, job_id: str, *, keep: Collection[str] = ()) -> int:
         self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job_id,))
         marks = ", ".join("?" for _ in keep)
+        fed = f"DELETE FROM feed WHERE job_id = ? AND row_id NOT IN (?{', ?' * len(keep)})"  # noqa: S608 (marks only)
+        self._database.execute(fed, (job_id, job_id, *keep))
         sql = f"DELETE FROM tasks WHERE job_id = ? AND id NOT IN ({marks})"  # noqa: S608 (marks only)
         deleted = self._database.execute(sql, (job_id, *keep))
         self._database.execute(f"{_MAKE_READY} AND jobs.id = ?", (job_id,))
@@ -254,7 +313,8 @@ class SqliteRowTable:
 
     def films(self) -> tuple[tuple[JobRow, JobFacts, TaskRow], ...]:
         rows = self._database.rows(
-            "SELECT jobs.document AS job, film_of.document AS task, jobs.plan, film_task, done, runnable "
+            "SELECT jobs.document AS job, film_of.document AS task, jobs.plan, film_task, done, "
+            "runnable, wanted "
             "FROM jobs CROSS JOIN tasks AS film_of ON film_of.id = jobs.film_task WHERE jobs.removed = 0 "
             "ORDER BY jobs.added_at, jobs.added_number, jobs.id"
         )
@@ -273,10 +333,80 @@ class SqliteRowTable:
             (job_id, noted_round, milli),
         )
 
+    def feed_number(self) -> int:
+        row = self._database.row("SELECT seq FROM sqlite_sequence WHERE name = 'feed'")
+        return int(row["seq"]) if row else 0
+
+    def fed(self, *, after: int, limit: int) -> tuple[FedRow, ...]:
+        rows = self._database.rows(_FED, (after, limit))
+        return tuple(
+            FedRow(
+                number=row["number"],
+                kind=RowKind.JOB if row["row_id"] == row["job_id"] else RowKind.TASK,
+                id=row["row_id"],
+                job_id=row["job_id"],
+                document=row["document"],
+            )
+            for row in rows
+        )
+
+    def feed_again(self, row_id: str, *, job_id: str) -> None:
+        self._database.execute(_FEED, (row_id, job_id))
+
+    def generations(self) -> tuple[Generation, ...]:
+        rows = self._database.rows("SELECT id, starts_after FROM feed_generations ORDER BY position")
+        return tuple(Generation(id=row["id"], starts_after=row["starts_after"]) for row in rows)
+
+    def open_generation(self, generation: Generation) -> None:
+        values = (generation.id, generation.starts_after)
+        self._database.execute("INSERT INTO feed_generations (id, starts_after) VALUES (?, ?)", values)
+
+    def peer_cursor(self, peer: str) -> FeedCursor | None:
+        row = self._database.row("SELECT generation, number FROM feed_cursors WHERE peer = ?", (peer,))
+        return FeedCursor(generation=row["generation"], number=row["number"]) if row else None
+
+    def put_peer_cursor(self, peer: str, cursor: FeedCursor) -> None:
+        self._database.execute(
+            "INSERT OR REPLACE INTO feed_cursors (peer, generation, number) VALUES (?, ?, ?)",
+            (peer, cursor.generation, cursor.number),
+        )
+
+    def set_aside(self, aside: AsideRow) -> bool:
+        self.drop_aside(aside)
+        kept = self._database.row("SELECT count(*) AS number FROM feed_aside")
+        if kept is not None and kept["number"] >= MAX_ASIDE:
+            return False
+        self._database.execute(
+            "INSERT INTO feed_aside (kind, document, job_id, peer, reason) VALUES (?, ?, ?, ?, ?)",
+            (aside.row.kind, aside.row.document, aside.job_id, aside.peer, aside.reason),
+        )
+        return True
+
+    def aside(self, *, job_id: str | None = None) -> tuple[AsideRow, ...]:
+        where, values = ("", ()) if job_id is None else ("WHERE job_id = ?", (job_id,))
+        rows = self._database.rows(f"SELECT * FROM feed_aside {where} ORDER BY id", values)  # noqa: S608 (fixed words)
+        return tuple(
+            AsideRow(
+                row=FeedRow(kind=RowKind(row["kind"]), document=row["document"]),
+                job_id=row["job_id"],
+                peer=row["peer"],
+                reason=row["reason"],
+            )
+            for row in rows
+        )
+
+    def drop_aside(self, aside: AsideRow) -> None:
+        values = (aside.row.kind, aside.row.document)
+        self._database.execute("DELETE FROM feed_aside WHERE kind = ? AND document = ?", values)
+
 
 def _job_facts(row: dict[str, Any]) -> JobFacts:
     return JobFacts(
-        plan=row["plan"], film_task=row["film_task"], done=bool(row["done"]), runnable=bool(row["runnable"])
+        plan=row["plan"],
+        film_task=row["film_task"],
+        done=bool(row["done"]),
+        runnable=bool(row["runnable"]),
+        wanted=bool(row["wanted"]),
     )
 
 
@@ -296,6 +426,7 @@ def _job_columns(job: JobRow, facts: JobFacts) -> dict[str, Any]:
         "film_task": facts.film_task,
         "done": int(facts.done),
         "runnable": int(facts.runnable),
+        "wanted": int(facts.wanted),
     }
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from app.core.errors import ErrorCode
 from app.media.film import PublishStage
+from app.queue.feed import Applied, Changes, FeedCursor, FeedRow
 from app.queue.rows import EndRank, JobParams, JobRow, Lease, LeaseFlag, Outcome, TaskRow
 from app.queue.targets import TaskSpec
 
@@ -98,6 +99,24 @@ class JobStore(Protocol):
 
     def end(self, task_id: str, lease: Lease, *, rank: EndRank, code: ErrorCode, message: str) -> TaskRow:
         """End a lease without a result; raises ``StaleError`` when it is over already."""
+        ...
+
+    def holds(self, task_id: str, lease: Lease) -> bool:
+        """Whether this process may go on under ``lease``; False once a better claim or the owner's wish came in."""
+        ...
+
+    def give_up_if_fenced(self, task_id: str, lease: Lease) -> bool:
+        """Drop a lease whose holder was told that it is over; return whether others had given it up for dead.
+
+        If so, the note that this was wrong is written. Raises ``StaleError`` when the task is gone.
+        """
+        ...
+
+    def reclaim(self, task_id: str, lease: Lease, *, rank: EndRank, code: ErrorCode, message: str) -> TaskRow:
+        """Give up somebody else's lease; raises ``StaleError`` when it is over, or gave a sign of life since.
+
+        ``lease`` as it was seen. *died* for a silent holder, *transient* for one that makes no progress.
+        """
         ...
 
     def end_fenced(self, task_id: str, lease: Lease) -> TaskRow:
@@ -193,4 +212,42 @@ class JobStore(Protocol):
 
     def take_changed(self) -> frozenset[str]:
         """Return the ids of the jobs that changed since this was asked last; removed ones too."""
+        ...
+
+    def twin_of(self, job_id: str) -> JobRow | None:
+        """Return the job of the same content and profile for which this one steps back; None when it is to run.
+
+        A finished one goes first, then the one with the lower id.
+        """
+        ...
+
+    def feed_cursor(self) -> FeedCursor:
+        """Return the cursor of somebody who has every row."""
+        ...
+
+    def changes_since(self, cursor: FeedCursor | None, *, limit: int = 500) -> Changes:
+        """Return the first changes after a cursor that this replica gave out; None and unknown ones mean all."""
+        ...
+
+    def peer_cursor(self, peer: str) -> FeedCursor | None:
+        """Return the cursor with which to ask ``peer`` for more."""
+        ...
+
+    def apply_rows(
+        self,
+        rows: Iterable[FeedRow],
+        *,
+        from_peer: str,
+        peer_cursor: FeedCursor | None = None,
+        since: FeedCursor | None = None,
+    ) -> Applied:
+        """Merge rows of a peer and note ``peer_cursor``, both or nothing; never refuses a row.
+
+        The cursor is noted only if the one noted before is ``since``, to which the rows are the answer: an answer that
+        comes late, twice or to an earlier life must not skip anything. Rows sent unasked have no cursor.
+        """
+        ...
+
+    def rows_about(self, task_ids: Iterable[str], *, job_ids: Iterable[str] = ()) -> tuple[FeedRow, ...]:
+        """Return what is known of tasks, with their jobs and films: the answer to a claim."""
         ...

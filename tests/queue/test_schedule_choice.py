@@ -25,8 +25,9 @@ class Bench:
         self.store = MemoryJobStore(device="d", boot=1, clock=ManualClock())
 
     def add(self, *, indexed: bool = True) -> JobRow:
+        content = f"f{len(self.store.job_ids())}"
         job = self.store.add_job(
-            kind="hls", params=JobParams(profile="default"), fingerprint="f1", size_bytes=1, name="x", now_ms=1
+            kind="hls", params=JobParams(profile="default"), fingerprint=content, size_bytes=1, name="x", now_ms=1
         )
         if indexed:
             index = index_task_id(job)

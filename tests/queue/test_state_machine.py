@@ -15,6 +15,7 @@ from app.core.database import Database
 from app.core.errors import ErrorCode, HearthreelError
 from app.media.film import PublishStage
 from app.media.plan import Plan, plan_hash
+from app.queue.fact_writer import task_facts
 from app.queue.machine import (
     JOB_MOVES,
     TASK_MOVES,
@@ -32,7 +33,7 @@ from app.queue.machine import (
 )
 from app.queue.memory_store import MemoryJobStore, MemoryRowTable
 from app.queue.merge import merge_job
-from app.queue.row_store import RowJobStore, task_facts
+from app.queue.row_store import RowJobStore
 from app.queue.row_table import RowTable
 from app.queue.rows import End, EndRank, JobParams, JobRow, Lease, LeaseFlag, TaskRow
 from app.queue.sqlite_store import SqliteJobStore, SqliteRowTable
@@ -244,7 +245,7 @@ def test_q6_a_cancel_that_arrives_after_publishing_puts_the_film_into_the_trash(
     assert job_status(merged, tasks).state is JobState.DONE
     assert is_trashed(merged, tasks)
     with walk.rows.transaction():
-        walk.store._put_round(merged)
+        walk.store._put(merged)
     assert [(entry.stage, entry.trashed) for entry in walk.store.library()] == [(PublishStage.FULL, True)]
     walk.store.restore_job(walk.job_id)
     assert [(entry.stage, entry.trashed) for entry in walk.store.library()] == [(PublishStage.FULL, False)]
