@@ -33,8 +33,8 @@ clock = SystemClock()
 store = SqliteJobStore(database=Database(Path(sys.argv[1])), device="d", boot=int(sys.argv[2]), clock=clock)
 store.end_forgotten_leases()
 for number in range(100_000):
-    job = store.add_job(kind="hls", params=JobParams(profile="default"), fingerprint=f"f{number}", size_bytes=1,
-                        name="x", now_ms=clock.wall_ms())
+    job = store.add_job(kind="hls", params=JobParams(profile="default"), name="x", size_bytes=1,
+                        fingerprint=f"{sys.argv[2]}-{number}", now_ms=clock.wall_ms())
     task, = store.tasks(job.id)
     print(job.id, flush=True)
     store.claim(task.id)
@@ -156,10 +156,10 @@ def test_a_full_disk_acknowledges_nothing_and_work_goes_on_after(database: Datab
     pages = database.row("PRAGMA page_count")
     assert pages is not None
     database.rows(f"PRAGMA max_page_count = {pages['page_count']}")
-    assert code_of(lambda: kept.extend(add(store, f"f{number}") for number in range(500))) is ErrorCode.DISK_FULL
+    assert code_of(lambda: kept.extend(add(store, f"g{number}") for number in range(500))) is ErrorCode.DISK_FULL
     assert store.job_ids() == tuple(kept)
     database.rows("PRAGMA max_page_count = 1000000")
-    kept.append(add(store))
+    kept.append(add(store, "last"))
     assert store.job_ids() == tuple(kept)
     assert len(store.all_open_tasks()) == len(kept)
 
