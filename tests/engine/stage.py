@@ -22,6 +22,7 @@ from app.engine.local import LocalEngine
 from app.engine.worker import Slots
 from app.transcode.supervisor import Supervisor
 
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 40.0
 """Longest wait for anything; a test that needs it has failed."""
 _POLL_S = 0.01
@@ -148,6 +149,17 @@ def shards_in(root: Path) -> dict[str, int]:
     """Return name → size of all shards on the disk."""
     vault = DataDir(root=root).vault
     return {one.name: one.stat().st_size for one in vault.glob("[0-9a-f][0-9a-f]/*")}
+
+
+INIT_SECTION_BYTES = 1024
+
+
+def left_in(root: Path) -> dict[str, int]:
+    """Return the shards that a cancelled job should not have left.
+
+    Init sections do not count: each chunk writes the same one, which spares it until the grace period is over.
+    """
+    return {name: size for name, size in shards_in(root).items() if size >= INIT_SECTION_BYTES}
 
 
 def rates_of(jobs: Iterable[api.JobSnapshot]) -> list[float]:
