@@ -71,6 +71,8 @@ class Running:
         """Rendition or track → the last segment that was made."""
         self.paused = False
         self.gave_way = False
+        self.steps_aside = False
+        """Whether it rests while a preview of it is made; it keeps its slot."""
         self.released = False
         self.unwanted = False
         """Whether the lease is over already, so that no end is to be written."""
@@ -98,8 +100,7 @@ class Running:
     def resume(self) -> None:
         """Go on, because the owner resumed the job."""
         self.paused = False
-        if not self.gave_way:
-            self.control.thaw()
+        self._thaw()
 
     def give_way(self) -> None:
         """Rest until a chunk that somebody waits for is done."""
@@ -109,7 +110,20 @@ class Running:
     def take_back(self) -> None:
         """Go on after that."""
         self.gave_way = False
-        if not self.paused:
+        self._thaw()
+
+    def step_aside(self) -> None:
+        """Rest while a piece of this task is made ahead for somebody who waits."""
+        self.steps_aside = True
+        self.control.freeze()
+
+    def step_back(self) -> None:
+        """Go on after that."""
+        self.steps_aside = False
+        self._thaw()
+
+    def _thaw(self) -> None:
+        if not (self.paused or self.gave_way or self.steps_aside):
             self.control.thaw()
 
     def release_when_frozen_for(self, limit_s: float, now_s: float) -> None:

@@ -58,7 +58,7 @@ class Slots:
 
     def free(self, running: list[Running]) -> dict[ResourceClass, int]:
         """Return how many tasks of each class may be begun beside ``running``; frozen ones take no slot."""
-        busy = [one.resource for one in running if not one.control.is_frozen]
+        busy = [one.resource for one in running if not (one.paused or one.gave_way)]
         return {kind: limit - busy.count(kind) for kind, limit in self._limits.items()}
 
 

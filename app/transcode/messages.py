@@ -50,6 +50,10 @@ class MakeVideo(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     chunk: int
     threads: int = 0
     """Cores to use; 0 is all of them."""
+    only: str = ""
+    """One rendition of the set, for a viewer who waits; empty makes all."""
+    segments: tuple[int, int] | None = None
+    """First segment and one past the last, inside the chunk, for a viewer who waits; None makes the whole chunk."""
 
 
 class MakeAudio(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -19,6 +19,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.film import RenditionFacts
 from app.media.plan import Chunk, Plan, Rendition, RenditionKind
@@ -39,7 +41,11 @@ def make_video(request: MakeVideo, reporter: Reporter) -> tuple[RenditionFacts, 
     """Make the chunk and return the facts of its renditions."""
     plan = request.plan
     chunk = plan.chunks[request.chunk]
-    renditions = [plan.rendition(name) for name in plan.set_named(request.set).renditions]
+    if request.segments is not None:
+        first, end = request.segments
+        chunk = msgspec.structs.replace(chunk, first_segment=first, end_segment=end)
+    names = (request.only,) if request.only else plan.set_named(request.set).renditions
+    renditions = [plan.rendition(name) for name in names]
     if renditions[0].kind is RenditionKind.PASSTHROUGH and chunk.copied:
         with contextlib.suppress(UncopyableError), open_source(request.source) as opened:
             return (copy_chunk(opened, plan, renditions[0], chunk, reporter),)
