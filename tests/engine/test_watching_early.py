@@ -158,3 +158,21 @@ def _grid(segment: bytes) -> list[tuple[int, int]]:
     counts = [int.from_bytes(segment[one.end() + 4 : one.end() + 8], "big") for one in re.finditer(b"trun", segment)]
     assert times
     return list(zip(times, counts, strict=True))
+
+
+async def test_a_picture_in_the_middle_of_a_chunk_is_made_ahead_of_it(root: Path, media: Path) -> None:
+    """Who jumps into a chunk must not wait for all of it; one rendition of one stretch comes first, at its borders."""
+    film = media / "chunky.mkv"
+    make_busy_film(film, seconds=34, fps=30, size=(1280, 720), gop=60)
+    async with engine_on(root, slots=Slots(heavy=1, light=2)) as engine:
+        job = await until_job(engine, await add(engine, film), lambda one: one.playable)
+        films = engine._films
+        plan = (await films.view(job.media_id)).plan
+        name = plan.renditions[-1].name
+        chunk = max(plan.chunks, key=lambda one: one.end_segment - one.first_segment)
+        wanted = chunk.end_segment - 1
+        assert wanted > chunk.first_segment + 1
+        ahead = await asyncio.wait_for(films.segment(job.media_id, name, wanted), 60)
+        assert not await films.is_made(job.media_id, name, wanted - 1), "the chunk itself was as fast"
+        await until_job(engine, job.id, lambda one: one.state == "done")
+        assert _grid(ahead) == _grid(await films.segment(job.media_id, name, wanted))
