@@ -245,7 +245,8 @@ def _environment() -> dict[str, str]:
     """Return what a child may know: enough to start Python, nothing about the network."""
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "HOME", "LD_LIBRARY_PATH")
     root = str(Path(__file__).resolve().parents[2])
-    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONPATH": root}
+    added = {"PYTHONPATH": root, "MALLOC_ARENA_MAX": "2"}  # glibc's arena per thread costs a sixth more memory
+    return {name: os.environ[name] for name in kept if name in os.environ} | added
 
 
 def _process_of(pid: int) -> psutil.Process | None:

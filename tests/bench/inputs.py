@@ -39,7 +39,7 @@ def open_gop_minute() -> Path:
 
 
 def closed_gop_minute() -> Path:
-    """60 s of 1080p30 that fits HLS as it is."""
+    """Return 60 s of 1080p30 that fits HLS as it is."""
     return _make(
         "closed-gop-60s.mp4",
         *("-f", "lavfi", "-i", _PICTURE, "-f", "lavfi", "-i", "sine=f=440:r=48000", "-t", "60"),
@@ -48,10 +48,10 @@ def closed_gop_minute() -> Path:
     )
 
 
-def ten_minutes() -> Path:
-    """10 minutes of 1080p30 that must be encoded."""
-    minute = open_gop_minute()
-    return _make("open-gop-600s.mp4", "-stream_loop", "9", "-i", str(minute), "-c", "copy")
+def ten_minutes(minute: Path) -> Path:
+    """Return ten minutes of the film ``minute``, one after the other."""
+    name = minute.name.replace("60s", "600s")
+    return _make(name, "-stream_loop", "9", "-i", str(minute), "-c", "copy")
 
 
 def five_gib() -> Path:
