@@ -212,8 +212,10 @@ async def _wait_for(engine: EngineHost, job_ids: Sequence[str], terminal: Termin
     if not wanted:
         return jobs
     is_first = True
+    trouble: str | None = None
     with terminal.job_progress() as bars:
         async for event in engine.events():
+            trouble = _say_trouble(terminal, event.status, trouble)
             shown = [job for job in event.jobs if job.id in wanted]
             for job in shown:
                 jobs[job.id] = job
@@ -223,6 +225,21 @@ async def _wait_for(engine: EngineHost, job_ids: Sequence[str], terminal: Termin
             if all(jobs[job_id].state in FINAL_STATES for job_id in wanted):
                 break
     return {job_id: jobs[job_id] for job_id in wanted}
+
+
+def _say_trouble(terminal: Terminal, status: api.EngineStatus | None, said: str | None) -> str | None:
+    """Say what holds all work up, once; return what stands said now."""
+    if status is None:
+        return said
+    if status.trouble is None:
+        if said is not None:
+            terminal.note("Work goes on.")
+        return None
+    if status.trouble.code != said:
+        terminal.failure(
+            status.trouble.code, f"{status.trouble.message} Waiting until then; Ctrl-C leaves the job queued."
+        )
+    return status.trouble.code
 
 
 @cli.command()

@@ -10,6 +10,7 @@ A ``Database`` is used by one thread at a time; the engine gives it a thread of 
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,9 @@ def disk_error_to_ours(error: OSError, path: Path | str) -> ExpectedError:
 
 def _sqlite_error_to_ours(error: sqlite3.Error, path: Path | str) -> Exception:
     text = str(error).lower()
-    if "disk is full" in text or "disk i/o error" in text:
+    if "disk is full" in text:
+        return disk_error_to_ours(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path)
+    if "disk i/o error" in text:
         return ExpectedError(
             ErrorCode.DISK_FULL,
             f"The database {path} could not be written ({error}); most likely the disk is full. "
