@@ -503,7 +503,7 @@ async def verify(context: Context, *, repair: bool) -> None:
     lines = [f"{report.shards} shards, {format_bytes(report.size_bytes)}"]
     for word, names in (("damaged", report.damaged), ("missing", report.missing), ("stray", report.stray)):
         lines += [f"{word}: {name}" for name in names]
-    lines += [f"affected: {title}" for title in report.affected]
+    lines += [f"affected: {film.title} (job {film.job_id[:12]})" for film in report.affected]
     lines += [f"set aside: {name}" for name in report.repaired]
     terminal.result(report, "\n".join(lines))
     if not report.clean:

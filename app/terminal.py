@@ -5,6 +5,7 @@ Results go to standard output, everything else to standard error.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from rich.text import Text
 from app.engine.api import FilmSnapshot, JobSnapshot
 
 _KIB = 1024
+_UNWRAPPED = 2000
+"""Columns of a pipe: lines are for other programs there."""
 _FINAL = {"done", "error", "cancelled"}
 
 
@@ -29,7 +32,8 @@ class Terminal:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         self._errors = Console(stderr=True, highlight=False)
-        self._output = Console(highlight=False)
+        width = None if sys.stdout.isatty() else _UNWRAPPED
+        self._output = Console(highlight=False, width=width)
 
     def result(self, value: Any, text: str | None = None) -> None:
         """Print one result: as a JSON line, or as ``text``."""

@@ -70,8 +70,8 @@ def _sqlite_error_to_ours(error: sqlite3.Error, path: Path | str) -> Exception:
     if "malformed" in text or "not a database" in text or "corrupt" in text:
         return ExpectedError(
             ErrorCode.DATABASE_DAMAGED,
-            f"The database {path} is damaged ({error}). It was left untouched; move it away to start with an "
-            "empty queue (your films and sources stay where they are), or restore a backup.",
+            f"The database {path} is damaged ({error}). It was left untouched. Restore it from a backup; or, to start "
+            "anew, move the whole data directory away and add the films again. Your own files are where they were.",
         )
     return BugError(f"SQLite: {error}")
 

@@ -5,6 +5,7 @@
     DATA/hearthreel.db     jobs, tasks, media, vault index, settings (SQLite, WAL)
     DATA/settings.json     what `hearthreel config` shows and changes
     DATA/device.json       this device's name and id
+    DATA/reserve           space put aside, so that a full disk can still be tidied
     DATA/keys/             secrets of the space, files of mode 0600
     DATA/vault/ab/abcd…    shards
     DATA/engine.lock       held by the one engine of this directory

@@ -146,6 +146,14 @@ class PlayerSnapshot(Snapshot, frozen=True, kw_only=True):
     sheet_layout: SheetLayout | None = None
 
 
+class AffectedFilm(Snapshot, frozen=True, kw_only=True):
+    """A film, finished or in the making, that lost something."""
+
+    media_id: str
+    job_id: str
+    title: str
+
+
 class VerifyReport(Snapshot, frozen=True, kw_only=True):
     """What scrubbing the vault found."""
 
@@ -154,8 +162,7 @@ class VerifyReport(Snapshot, frozen=True, kw_only=True):
     damaged: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     stray: tuple[str, ...] = ()
-    affected: tuple[str, ...] = ()
-    """Titles of films that lost something."""
+    affected: tuple[AffectedFilm, ...] = ()
     repaired: tuple[str, ...] = ()
 
     @property

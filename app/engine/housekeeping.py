@@ -8,7 +8,8 @@ import msgspec
 
 from app.core.encoding import decode_canonical
 from app.core.errors import ErrorCode, ExpectedError
-from app.engine.api import VerifyReport
+from app.core.ids import media_id_of
+from app.engine.api import AffectedFilm, VerifyReport
 from app.engine.kernel import Kernel
 from app.engine.snapshots import title_of
 from app.media.film import Film, StillsResult, TaskResult
@@ -92,17 +93,19 @@ class Housekeeper:
     async def verify(self, *, repair: bool, progress: Callable[[float], None]) -> VerifyReport:
         """Read every shard and say what is wrong and whom it affects."""
         jobs, extra = await self._live()
-        titles = {one: job.title for job in jobs for one in job.capabilities}
+        owners = {one: job for job in jobs for one in job.capabilities}
         report = await self._kernel.store(
-            lambda storage: storage.vault.verify((*titles, *extra), progress=progress, repair=repair)
+            lambda storage: storage.vault.verify((*owners, *extra), progress=progress, repair=repair)
         )
-        affected = dict.fromkeys(titles.get(one, "a film in the making") for one in report.affected)
+        hurt = {owners[one].job_id: owners[one].title for one in report.affected if one in owners}
         return VerifyReport(
             shards=report.shards,
             size_bytes=report.size_bytes,
             damaged=report.damaged,
             missing=report.missing,
             stray=report.stray,
-            affected=tuple(affected),
+            affected=tuple(
+                AffectedFilm(media_id=media_id_of(job_id), job_id=job_id, title=title) for job_id, title in hurt.items()
+            ),
             repaired=report.repaired,
         )

@@ -32,6 +32,12 @@ TROUBLES = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.DATABASE_LOCKED}
 """Errors of the machine, not of a job: work stops and goes on by itself."""
 
 
+RESTORE = (
+    "Restore it from a backup; or, to start anew, move the whole data directory away and add the films again. "
+    "Your own files are where they were."
+)
+
+
 class ChangeFlag:
     """Tells any number of waiting tasks that something changed."""
 
@@ -64,6 +70,7 @@ class Kernel:
         self.settings = SettingsFile(data.settings)
         self.settings.all()
         self.device: Device = start_device(data.device)
+        self._check_vault_has_database()
         with ExitStack() as undo:
             self._queue_database = Database(data.database)
             undo.callback(self._queue_database.close)
@@ -93,8 +100,17 @@ class Kernel:
         if damage:
             raise ExpectedError(
                 ErrorCode.DATABASE_DAMAGED,
-                f"The database {self.data.database} is damaged ({damage}). It was left untouched; move it away to "
-                "start with an empty queue (films and sources stay where they are), or restore a backup.",
+                f"The database {self.data.database} is damaged ({damage}). It was left untouched. {RESTORE}",
+            )
+
+    def _check_vault_has_database(self) -> None:
+        """Refuse to take a full vault whose database is gone or empty for a new library."""
+        database = self.data.database
+        is_new = not database.exists() or database.stat().st_size == 0
+        if is_new and any(self.data.vault.glob("??/*")):
+            raise ExpectedError(
+                ErrorCode.DATABASE_DAMAGED,
+                f"The vault holds films, but the database {database} is gone or empty. {RESTORE}",
             )
 
     async def queue(self, action: Callable[[JobStore], T]) -> T:

@@ -27,6 +27,7 @@ from app.engine.housekeeping import Housekeeper, bundles_of, is_whole, roots_of_
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.lock import EngineLock
 from app.engine.rates import RateMeter
+from app.engine.reserve import Reserve
 from app.engine.snapshots import (
     JobView,
     LiveTask,
@@ -123,7 +124,7 @@ class LocalEngine:
         lock = EngineLock(data)
         lock.acquire()
         try:
-            kernel = await asyncio.to_thread(Kernel, data, clock=clock or SystemClock(), supervisor=supervisor)
+            kernel = await asyncio.to_thread(_open_kernel, data, clock or SystemClock(), supervisor)
         except BaseException:
             lock.release()
             raise
@@ -533,6 +534,19 @@ class LocalEngine:
         for film in await self._list_trash(api.ListTrash()):
             if film.trashed_at_ms is not None and film.trashed_at_ms < oldest:
                 await self._forget(film.job_id)
+
+
+def _open_kernel(data: DataDir, clock: Clock, supervisor: Supervisor | None) -> Kernel:
+    """Open the stores; on a disk without a byte left, with the space that was put aside for this."""
+    reserve = Reserve(data.root)
+    try:
+        kernel = Kernel(data, clock=clock, supervisor=supervisor)
+    except ExpectedError as error:
+        if error.code != ErrorCode.DISK_FULL or not reserve.give_up():
+            raise
+        return Kernel(data, clock=clock, supervisor=supervisor)
+    reserve.put_aside()
+    return kernel
 
 
 def _say_nothing(_share: float, _what: str) -> None:

@@ -74,5 +74,9 @@ def read_endpoint(data: DataDir) -> Endpoint | None:
 def _make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
+        raise ExpectedError(
+            ErrorCode.READ_ONLY, f"{path} is no folder and cannot be made one; choose another --data-dir."
+        ) from error
     except OSError as error:
         raise disk_error_to_ours(error, path) from error

@@ -149,7 +149,7 @@ def overlapping(entries: Sequence[Entry], *, start: int, end: int) -> list[tuple
     for entry in entries:
         if position >= end:
             break
-        if position + entry.length > start:
+        if position + entry.length > start and start < end:
             found.append((entry, position))
         position += entry.length
     return found

@@ -277,7 +277,7 @@ def test_verify_fails_on_a_flipped_byte(library: Type, library_root: Path) -> No
     data[-1] ^= 0x80
     shard.write_bytes(data)
     row = library("--json", "verify", code=1).row
-    assert (row["damaged"], row["affected"]) == ([name], ["small"])
+    assert (row["damaged"], [one["title"] for one in row["affected"]]) == ([name], ["small"])
     assert library("--json", "verify", "--repair", code=1).row["repaired"] == [name]
     assert library("--json", "verify", code=1).row["missing"] == [name]
 

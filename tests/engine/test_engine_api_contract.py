@@ -324,7 +324,7 @@ async def test_verify_finds_a_flipped_byte_and_a_missing_shard(stage: Stage, fil
     shares: list[float] = []
     report = await stage.engine.call(api.VerifyVault(), progress=lambda share, _what: shares.append(share))
     assert (report.damaged, report.missing) == ((shards[0],), (shards[1],))
-    assert report.affected == (film.title,)
+    assert [one.media_id for one in report.affected] == [film.media_id]
     assert report.clean is False
     assert shares == sorted(shares)
 

@@ -94,9 +94,11 @@ async def test_pause_freezes_the_children_at_once_and_resume_lets_them_go_on(roo
         assert [one.cpu_times().user for one in stopped] == used
         assert (await job_of(engine, job_id)).progress == before
         assert children_of() == stopped
+        held = {task_id: one.lease.epoch for task_id, one in engine._worker.running.items()}
         await change(engine, job_id, "resume")
         await until_job(engine, job_id, lambda job: (job.progress or 0) > (before or 0) and job.state == "processing")
-        assert set(stopped) & set(children_of())
+        leases = {task_id: engine._kernel._store.task(task_id).lease for task_id in held}
+        assert {task_id: lease and lease.epoch for task_id, lease in leases.items()} == held
 
 
 async def _look_away(seconds: float) -> None:

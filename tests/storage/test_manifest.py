@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.errors import ErrorCode, ExpectedError
@@ -89,6 +89,7 @@ def test_the_tree_holds_every_shard_once_in_order_with_full_manifests(count: int
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(0, 300), st.integers(0, 300))
+@example(lengths=[9, 8], start=10, size=0)
 def test_a_range_finds_exactly_the_entries_that_touch_it(lengths: list[int], start: int, size: int) -> None:
     entries = [entry(length, seed) for seed, length in enumerate(lengths)]
     end = start + size
