@@ -46,6 +46,7 @@ from app.playback.source import StillKind
 from app.queue.machine import JobState, job_status, outcome_counts
 from app.queue.rows import JobRow
 from app.queue.store import JobStore
+from app.storage.collection import GRACE_MS
 from app.storage.source import display_path, fingerprint, look_at
 from app.transcode.supervisor import Supervisor
 
@@ -321,7 +322,8 @@ class LocalEngine:
         bundles = await self._worker.drop(job_id)
         made = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
         await self._kernel.store(lambda storage: storage.segments.drop_job(job_id))
-        await self._housekeeper.collect(removed=(*capabilities, *bundles, *made))
+        grace_ms = GRACE_MS if self._worker.running else 0  # nothing is being made: what failed attempts left goes too
+        await self._housekeeper.collect(removed=(*capabilities, *bundles, *made), grace_ms=grace_ms)
 
     async def _set_priority(self, command: api.SetPriority) -> api.JobSnapshot:
         job_id = await self._job_id(command.job_id)

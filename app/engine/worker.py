@@ -45,6 +45,8 @@ HEARTBEAT_S = 12.0
 RELEASE_PAUSED_S = 600.0
 TROUBLE_REST_S = 10.0
 STOP_S = 5.0
+ROOM_BYTES = 64 << 20
+"""What must be free above the disk's floor before work goes on after the disk was full."""
 _STALE_REST_S = 0.1
 _CANDIDATES = 256
 _CACHED_PLANS = 32
@@ -184,6 +186,7 @@ class Worker:
         if now_s < self._resting_until_s:
             return self._resting_until_s - now_s
         try:
+            await self._check_room()
             await self._write_ends()
             decision = await self._decide(now_s)
             if decision.task_id is not None:
@@ -214,6 +217,14 @@ class Worker:
         self._resting_until_s = self._kernel.clock.monotonic_s() + TROUBLE_REST_S
         self._kernel.changed.set()
         return TROUBLE_REST_S
+
+    async def _check_room(self) -> None:
+        """After a full disk: raise the same error until there is room, so that no work is begun in vain."""
+        trouble = self._kernel.trouble
+        if trouble is not None and trouble.code == ErrorCode.DISK_FULL:
+            space = await self._kernel.store(lambda storage: storage.space())
+            if space.free_bytes < space.floor_bytes + ROOM_BYTES:
+                raise ExpectedError(ErrorCode.DISK_FULL, trouble.message)
 
     async def _write_ends(self) -> None:
         """Write the ends that could not be written when they happened."""

@@ -37,6 +37,10 @@ def put(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
+def set_aside(root: Path) -> None:
+    root.rename(root.with_name("aside"))
+
+
 @contextmanager
 def unwritable(folder: Path) -> Iterator[None]:
     folder.chmod(0o500)
@@ -237,7 +241,7 @@ async def test_a_damaged_database_is_told_and_left_as_it_is(library_root: Path, 
     before = database.read_bytes()
     assert (await refusal_of(library_root)).code is ErrorCode.DATABASE_DAMAGED
     assert database.read_bytes() == before
-    library_root.rename(library_root.with_name("aside"))
+    set_aside(library_root)
     async with engine_on(library_root, work=False) as engine:
         assert await engine.call(api.ListJobs()) == ()
 

@@ -358,6 +358,11 @@ async def test_a_full_disk_rests_all_work_and_it_goes_on_by_itself(
         waiting = await until_job(engine, job_id, lambda job: job.state == "queued")
         assert "full" in (waiting.reason or "") or "left" in (waiting.reason or "")
         assert all(task.attempts == 0 for task in (await job_of(engine, job_id)).tasks)
+        await until(lambda: not engine._worker.running)
+        clock.advance(11)
+        await engine.call(api.SetPriority(job_id=job_id, priority=2))
+        await _look_away(0.3)
+        assert (engine._worker.running, (await engine.call(api.GetStatus())).trouble) == ({}, status.trouble)
         full[0] = False
         clock.advance(11)
         await engine.call(api.SetPriority(job_id=job_id, priority=1))
