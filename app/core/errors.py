@@ -89,3 +89,11 @@ class StaleError(HearthreelError):
 
 class BugError(HearthreelError):
     """Something that cannot happen happened; report it with the log."""
+
+
+def mistake_of_ours(error: Exception) -> ExpectedError:
+    """Return what people are told of an exception that nobody foresaw."""
+    what = str(error) if isinstance(error, BugError) else f"{type(error).__name__}: {error}"
+    return ExpectedError(
+        ErrorCode.INTERNAL, f"This is a mistake in Hearthreel, not of yours: {what}. Please report it; nothing is lost."
+    )

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Coroutine
 from typing import Any
 
-from app.core.errors import ErrorCode, ExpectedError
+from app.core.errors import ErrorCode, ExpectedError, mistake_of_ours
 from app.engine import api
 from app.engine.local import LocalEngine
 from app.engine.lock import Endpoint
@@ -163,7 +163,7 @@ class _Connection:
             return
         except Exception as error:  # noqa: BLE001 (the edge of a connection: the client is told)
             _log.exception("command %s", type(ask.command).__name__)
-            await self._send(Trouble(id=ask.id, code=ErrorCode.INTERNAL, message=f"{type(error).__name__}: {error}"))
+            await self._send(Trouble(id=ask.id, code=ErrorCode.INTERNAL, message=mistake_of_ours(error).message))
             return
         if isinstance(reply, api.PlayerSnapshot):
             self._players.add(reply.token)

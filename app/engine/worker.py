@@ -25,7 +25,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from app.core.errors import BugError, ErrorCode, ExpectedError, StaleError
+from app.core.errors import ErrorCode, ExpectedError, StaleError, mistake_of_ours
 from app.engine.films import EngineFilms
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.performing import Performer, Running
@@ -174,7 +174,7 @@ class Worker:
                     delay_s = await self._step()
                 except Exception as error:  # noqa: BLE001 (the edge of the worker: a bug must not end all work in silence)
                     _log.exception("the choice of the next task")
-                    delay_s = self._rest(ExpectedError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}"))
+                    delay_s = self._rest(mistake_of_ours(error))
                 if delay_s == 0:
                     continue
                 with contextlib.suppress(TimeoutError):
@@ -381,14 +381,13 @@ class Worker:
             await self._end(running, rank, error.code, error.message)
         except ExpectedError as error:
             if error.code in TROUBLES:
+                self._rest(error)  # before the end, or the task would be begun again at once
                 await self._end(running, EndRank.FREED, error.code, error.message)
-                self._rest(error)
             else:
                 await self._end(running, _rank_of(error), error.code, error.message)
         except Exception as error:  # noqa: BLE001 (the edge of the worker: one task fails, nothing else)
             _log.exception("task %s", running.row.target)
-            message = str(error) if isinstance(error, BugError) else f"{type(error).__name__}: {error}"
-            await self._end(running, EndRank.TRANSIENT, ErrorCode.INTERNAL, message)
+            await self._end(running, EndRank.TRANSIENT, ErrorCode.INTERNAL, mistake_of_ours(error).message)
 
     async def _end(self, running: Running, rank: EndRank, code: ErrorCode, message: str) -> None:
         """Write the end of a lease and forget what it made; what cannot be written now is written later."""

@@ -11,7 +11,7 @@ import sys
 
 from av.error import FFmpegError
 
-from app.core.errors import BugError, ErrorCode, ExpectedError
+from app.core.errors import ErrorCode, ExpectedError, mistake_of_ours
 from app.transcode.audio import make_audio
 from app.transcode.encoders import try_encoders
 from app.transcode.index import index_source
@@ -79,8 +79,8 @@ def _failure_of(error: Exception) -> Failed:
     if isinstance(error, FFmpegError):
         message = f"FFmpeg could not go on: {error.strerror or error}."
         return Failed(code=ErrorCode.WORKER_CRASHED, message=message, permanent=False)
-    what = "" if isinstance(error, BugError) else f"{type(error).__name__}: "
-    return Failed(code=ErrorCode.INTERNAL, message=f"{what}{error}", permanent=False)
+    ours = mistake_of_ours(error)
+    return Failed(code=ours.code, message=ours.message, permanent=False)
 
 
 def main() -> int:
