@@ -26,7 +26,7 @@ from app.engine.remote import RemoteEngine, engine_gone
 from app.engine.server import EngineServer
 
 R = TypeVar("R")
-_PATIENCE_S = 10.0
+_PATIENCE_S = 20.0
 _RETRY_S = 0.1
 _MOST_ENGINES = 50
 """A command outlives the end of this many engines; each of them did at least the work of its own process."""
