@@ -49,6 +49,8 @@ def _wanted_lease(job: JobRow, task: TaskRow, lease: Lease) -> Lease:
     held = _held_lease(task, lease)
     if held.round <= job.cancelled_round or job.removed:
         raise StaleError("the job is cancelled")
+    if held.epoch <= task.void:
+        raise StaleError("the work began before a result of it was lost")
     if outcome_counts(job, task):
         raise StaleError("the task is completed")
     return held
@@ -91,12 +93,21 @@ def _with_end(task: TaskRow, lease: Lease, *, rank: EndRank, code: ErrorCode, me
 
 
 def was_fenced(task: TaskRow, lease: Lease) -> bool:
-    """Whether others gave ``lease`` up for dead, so that its holder should say that it lives.
-
-    A lease that lost to a better claim, or whose job was cancelled, was not: nobody has taken its holder for dead.
-    """
+    """Whether others gave ``lease`` up for dead, as far as is known here."""
     key = (lease.epoch, lease.token)
     return any((end.epoch, end.token) == key and end.rank is EndRank.DIED for end in task.ends)
+
+
+def give_up_lease(task: TaskRow, lease: Lease) -> TaskRow:
+    """Return the task with the word that the holder of ``lease`` lives, though the lease is over.
+
+    A lease that lost to a better claim, too: a third device may have taken its holder for dead, and that is only heard
+    of later, when nobody remembers the lease. Only who is known to have been taken for dead is given more time.
+    """
+    if was_fenced(task, lease):
+        return free_fenced(task, lease)
+    message = "It was dropped: another device had the better claim, or it was not wanted any more."
+    return _with_end(task, lease, rank=EndRank.FREED, code=ErrorCode.CANCELLED, message=message, fenced=False)
 
 
 def reclaim_lease(

@@ -4,7 +4,7 @@ Rules that decide everything here:
 
 * an outcome counts when its epoch is above ``void`` and its round was not cancelled; a full film always counts, so
   that a cancel that arrives late cannot destroy it (it puts the film into the Trash);
-* a lease is live until it has an end or an outcome, or its round is cancelled;
+* a lease is live until it has an end or an outcome, its round is cancelled, or its epoch is void;
 * attempts are the ends *died* and *transient* of this round; three of them, or one *permanent*, and the task failed.
 """
 
@@ -143,8 +143,15 @@ def is_over(task: TaskRow) -> bool:
 
 
 def is_live(job: JobRow, task: TaskRow) -> bool:
-    """Whether somebody has the right to do the task now."""
-    return task.lease is not None and task.lease.round > job.cancelled_round and not job.removed and not is_over(task)
+    """Whether somebody has the right to do the task now.
+
+    Not under a lease up to ``void``: of two claims of one epoch, made out of touch, one may have been completed and its
+    result lost before the other is heard of, whose result could not count any more.
+    """
+    lease = task.lease
+    if lease is None or job.removed or lease.round <= job.cancelled_round or lease.epoch <= task.void:
+        return False
+    return not is_over(task)
 
 
 def _ends_of_round(job: JobRow, task: TaskRow) -> list[End]:

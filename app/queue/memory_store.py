@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from app.core.clock import Clock
 from app.core.errors import BugError
+from app.core.ids import new_id
 from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
 from app.queue.machine import TaskState
 from app.queue.row_store import RowJobStore
@@ -221,5 +222,13 @@ def _adding(job: JobRow) -> tuple[int, int, str]:
 class MemoryJobStore(RowJobStore):
     """A ``JobStore`` that is gone when the process ends."""
 
-    def __init__(self, *, device: str, boot: int, clock: Clock, rows: MemoryRowTable | None = None) -> None:
-        super().__init__(rows=rows or MemoryRowTable(), device=device, boot=boot, clock=clock)
+    def __init__(
+        self,
+        *,
+        device: str,
+        boot: int,
+        clock: Clock,
+        rows: MemoryRowTable | None = None,
+        draw_id: Callable[[], str] = new_id,
+    ) -> None:
+        super().__init__(rows=rows or MemoryRowTable(), device=device, boot=boot, clock=clock, draw_id=draw_id)

@@ -10,12 +10,11 @@ Not stored are tasks of removed jobs, and, once a film is finished, tasks that i
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from app.core.errors import ExpectedError
-from app.core.ids import new_id
 from app.queue.fact_writer import FactWriter, says_about_film
 from app.queue.feed import (
     Applied,
@@ -49,7 +48,16 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 class Replica:
     """The rows of one device as others see them."""
 
-    def __init__(self, rows: RowTable, facts: FactWriter, *, device: str, boot: int, issued: Collection[str]) -> None:
+    def __init__(
+        self,
+        rows: RowTable,
+        facts: FactWriter,
+        *,
+        device: str,
+        boot: int,
+        issued: Collection[str],
+        draw_id: Callable[[], str],
+    ) -> None:
         """Open a generation, before anything else is written; ``issued`` are the tokens of this life, as they come."""
         self._rows = rows
         self._facts = facts
@@ -57,7 +65,7 @@ class Replica:
         self._boot = boot
         self._issued = issued
         with rows.transaction():
-            self._generation = new_id()
+            self._generation = draw_id()
             rows.open_generation(Generation(id=self._generation, starts_after=rows.feed_number()))
         self._take_aside(rows.aside())
 

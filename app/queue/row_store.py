@@ -6,8 +6,7 @@ an earlier life), and when a task may be tried again (monotonic; no decision com
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app.core.clock import Clock
 from app.core.encoding import decode_canonical
@@ -51,15 +50,19 @@ from app.queue.targets import INDEX_SPEC, TaskKind, TaskSpec, find_target, plan_
 class RowJobStore:
     """A ``JobStore`` for device ``device`` in its life number ``boot``."""
 
-    def __init__(self, *, rows: RowTable, device: str, boot: int, clock: Clock) -> None:
+    def __init__(
+        self, *, rows: RowTable, device: str, boot: int, clock: Clock, draw_id: Callable[[], str] = new_id
+    ) -> None:
+        """Open the store; ``draw_id`` gives unguessable ids, and the same ones again only to a simulation."""
         self._rows = rows
         self._facts = FactWriter(rows)
         self._device = device
         self._boot = boot
         self._clock = clock
+        self._draw_id = draw_id
         self._tokens: set[tuple[str, str]] = set()
         self._issued: set[str] = set()
-        self._replica = Replica(rows, self._facts, device=device, boot=boot, issued=self._issued)
+        self._replica = Replica(rows, self._facts, device=device, boot=boot, issued=self._issued, draw_id=draw_id)
         self._resting: dict[str, float] = {}
         self._changed: set[str] = set()
 
@@ -72,7 +75,7 @@ class RowJobStore:
         with self._rows.transaction():
             number = self._rows.last_number(self._device) + 1
             job = JobRow(
-                id=new_id(),
+                id=self._draw_id(),
                 kind=kind,
                 params=params,
                 source=Register(value=source, stamp=max(0, now_ms), device=self._device),
@@ -144,7 +147,7 @@ class RowJobStore:
         with self._rows.transaction():
             job, task = self._writable(task_id)
             self._check_claimable(job, task)
-            token = secrets.token_hex(16)
+            token = self._draw_id()
             self._issued.add(token)
             claimed = leases.claim_task(job, task, device=self._device, boot=self._boot, token=token)
             self._facts.swap_task(job, task, claimed)
@@ -206,15 +209,14 @@ class RowJobStore:
             return False
         return task.lease.token == lease.token and is_live(job, task) and not outcome_counts(job, task)
 
-    def give_up_if_fenced(self, task_id: str, lease: Lease) -> bool:
+    def give_up(self, task_id: str, lease: Lease) -> bool:
         with self._rows.transaction():
             job, task = self._held(task_id, lease)
-            fenced = leases.was_fenced(task, lease)
-            if fenced:
-                self._facts.swap_task(job, task, leases.free_fenced(task, lease))
-                self._facts.refresh(job)
+            given_up = leases.give_up_lease(task, lease)
+            self._facts.swap_task(job, task, given_up)
+            self._facts.refresh(job)
         self._forget(job, task_id, lease)
-        return fenced
+        return leases.was_fenced(task, lease)
 
     def reclaim(self, task_id: str, lease: Lease, *, rank: EndRank, code: ErrorCode, message: str) -> TaskRow:
         with self._rows.transaction():

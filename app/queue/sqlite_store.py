@@ -16,7 +16,7 @@ The document is the row; everything else can be computed again from the document
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -25,6 +25,7 @@ import sqlite_utils
 from app.core.clock import Clock
 from app.core.database import Database, Migrations
 from app.core.errors import ErrorCode, ExpectedError
+from app.core.ids import new_id
 from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
 from app.queue.machine import TaskState
 from app.queue.row_store import RowJobStore
@@ -455,5 +456,7 @@ def _task_columns(task: TaskRow, facts: TaskFacts) -> dict[str, Any]:
 class SqliteJobStore(RowJobStore):
     """A ``JobStore`` in a database, which it migrates; raises ``ExpectedError`` data-too-new and the door's others."""
 
-    def __init__(self, *, database: Database, device: str, boot: int, clock: Clock) -> None:
-        super().__init__(rows=SqliteRowTable(database), device=device, boot=boot, clock=clock)
+    def __init__(
+        self, *, database: Database, device: str, boot: int, clock: Clock, draw_id: Callable[[], str] = new_id
+    ) -> None:
+        super().__init__(rows=SqliteRowTable(database), device=device, boot=boot, clock=clock, draw_id=draw_id)

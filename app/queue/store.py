@@ -105,10 +105,11 @@ class JobStore(Protocol):
         """Whether this process may go on under ``lease``; False once a better claim or the owner's wish came in."""
         ...
 
-    def give_up_if_fenced(self, task_id: str, lease: Lease) -> bool:
-        """Drop a lease whose holder was told that it is over; return whether others had given it up for dead.
+    def give_up(self, task_id: str, lease: Lease) -> bool:
+        """Note that a lease which is over was its living holder's; return whether others had given it up for dead.
 
-        If so, the note that this was wrong is written. Raises ``StaleError`` when the task is gone.
+        Said even if nobody did so far: word of its death may still be on its way. Raises ``StaleError`` when the task
+        is gone.
         """
         ...
 

@@ -15,7 +15,16 @@ from app.core.errors import BugError, ErrorCode, StaleError
 from app.media.film import PublishStage
 from app.media.plan import Plan
 from app.queue.feed import Applied, FeedCursor, FeedRow, Generation, RowKind, start_of
-from app.queue.machine import JobState, TaskState, index_task_id, job_status, task_state
+from app.queue.machine import (
+    STALE_AFTER_S,
+    JobState,
+    TaskState,
+    attempts,
+    index_task_id,
+    job_status,
+    stale_after_s,
+    task_state,
+)
 from app.queue.memory_store import MemoryJobStore, MemoryRowTable
 from app.queue.row_store import RowJobStore
 from app.queue.rows import EndRank, JobParams, JobRow, Lease, Register, TaskRow, encode_value
@@ -297,7 +306,7 @@ def test_a_device_that_only_forgot_a_finished_film_was_not_restored(devices: Dev
 
 def test_a_removed_job_does_not_come_back(devices: Devices, plan: Plan) -> None:
     a, b, c = devices.start("a"), devices.start("b"), devices.start("c")
-    job = add(a)
+    job = add(a, "secret content")
     exchange(a, b, c)
     index(c, job, plan)
     a.remove_job(job.id)
@@ -305,7 +314,7 @@ def test_a_removed_job_does_not_come_back(devices: Devices, plan: Plan) -> None:
     exchange(a, b, c)
     for store in (a, b, c):
         assert (store.job_ids(), store.tasks(job.id), store.all_open_tasks()) == ((), (), ())
-        assert b"f1" not in b"".join(rows_of(store))
+        assert b"secret" not in b"".join(rows_of(store))
 
 
 def test_the_film_alone_travels_once_it_is_published(a: RowJobStore, b: RowJobStore, plan: Plan) -> None:
@@ -356,22 +365,22 @@ def test_q1_two_films_of_two_plans_come_to_one(
     assert state(a, job) is state(b, job) is JobState.DONE
 
 
-def test_q1_what_one_forgot_with_a_finished_film_and_another_knows_is_told_again(devices: Devices, plan: Plan) -> None:
+def test_q1_what_one_forgot_with_a_finished_film_and_another_still_knows_is_told_again(
+    devices: Devices, plan: Plan
+) -> None:
     a, b, c = devices.start("a"), devices.start("b"), devices.start("c")
     job = add(a)
-    index(a, job, plan)
+    exchange(a, b, c)
+    index(c, job, plan)
     exchange(a, b, c)
     finish(b, task_of(b, job, TaskKind.AUDIO), '{"made":"by b"}')
-    film = publish(c, job)
-    exchange(a, c)
-    pull(a, b)
-    a.raise_void(film.id)
-    assert [task.target for task in a.tasks(job.id) if task.kind == TaskKind.AUDIO] == []
-    c.apply_rows(a.changes_since(None).rows, from_peer="a")
     exchange(a, b, c)
-    audio = [task_of(store, job, TaskKind.AUDIO) for store in (a, b, c)]
-    assert audio[0].outcome is not None
-    assert audio[0] == audio[1] == audio[2]
+    film = publish(a, job)
+    a.raise_void(film.id)
+    assert [task.target for task in a.tasks(job.id)] == ["index", film.target]
+    exchange(a, b, c)
+    assert rows_of(a) == rows_of(b) == rows_of(c)
+    assert task_of(a, job, TaskKind.AUDIO).outcome is not None
 
 
 def test_the_tasks_of_an_accepted_index_are_there_even_if_their_rows_are_not(
@@ -461,7 +470,7 @@ def test_a_lease_of_another_device_cannot_be_taken_over_until_it_is_reclaimed(a:
     assert not a.holds(index_id, lease)
     with pytest.raises(StaleError):
         a.beat(index_id, lease, progress_milli=1)
-    assert a.give_up_if_fenced(index_id, lease)
+    assert a.give_up(index_id, lease)
     exchange(a, b)
     for store in (a, b):
         assert [(end.rank, end.fenced) for end in store.task(index_id).ends] == [(EndRank.FREED, True)]
@@ -513,16 +522,45 @@ def test_a_lease_of_a_life_that_this_device_does_not_remember_costs_no_attempt(c
     assert [end.rank for end in reclaim(restored, index_task_id(job), lease).ends] == [EndRank.FREED]
 
 
-def test_a_claim_that_lost_to_a_better_one_is_dropped_without_a_word(a: RowJobStore, b: RowJobStore) -> None:
-    index_id = index_task_id(add(a))
-    pull(b, a)
+def test_a_claim_that_lost_to_a_better_one_costs_nothing_even_if_its_holder_is_called_dead_later(
+    devices: Devices,
+) -> None:
+    a, b, c = devices.start("a"), devices.start("b"), devices.start("c")
+    job = add(a)
+    index_id = index_task_id(job)
+    exchange(a, b, c)
     leases = {"a": a.claim(index_id), "b": b.claim(index_id)}
+    pull(c, a)
     exchange(a, b)
     assert a.task(index_id) == b.task(index_id)
     assert not a.holds(index_id, leases["a"])
     assert b.holds(index_id, leases["b"])
-    assert not a.give_up_if_fenced(index_id, leases["a"])
-    assert a.task(index_id).ends == ()
+    assert not a.give_up(index_id, leases["a"])
+    reclaim(c, index_id, leases["a"])
+    exchange(a, b, c)
+    for store in (a, b, c):
+        task = store.task(index_id)
+        assert [(end.rank, end.fenced) for end in task.ends] == [(EndRank.FREED, False)]
+        assert (attempts(job, task), stale_after_s(job, task)) == (0, STALE_AFTER_S)
+    assert b.holds(index_id, leases["b"])
+
+
+def test_work_that_began_before_a_result_of_its_epoch_was_lost_is_stale(
+    a: RowJobStore, b: RowJobStore, plan: Plan
+) -> None:
+    job = add(a)
+    index(a, job, plan)
+    pull(b, a)
+    audio = task_of(a, job, TaskKind.AUDIO)
+    lease = b.claim(audio.id)
+    finish(a, audio)
+    a.raise_void(audio.id)
+    exchange(a, b)
+    assert a.task(audio.id).lease == lease
+    assert not b.holds(audio.id, lease)
+    with pytest.raises(StaleError):
+        b.complete(audio.id, lease, value="{}")
+    assert a.claim(audio.id).epoch == 2
 
 
 def test_the_answer_to_a_claim_tells_of_the_film_that_makes_it_moot(a: RowJobStore, b: RowJobStore, plan: Plan) -> None:
