@@ -450,6 +450,7 @@ async def worker(context: Context, *, once: bool) -> None:
         )
         if not once:
             await _stay(engine)
+            return
         async for _event in engine.events():
             status = await engine.call(api.GetStatus())
             if status.idle:

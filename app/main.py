@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import sys
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the program; the entry point of the installed script and of the packaged executable."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     if "--media-child" in sys.argv[1:2]:
         from app.transcode.child import main as run_child  # noqa: PLC0415 (PyAV belongs in the child only)
 

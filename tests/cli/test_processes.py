@@ -77,6 +77,18 @@ def test_a_worker_works_until_it_is_told_to_end(root: Path, small_film: Path, nu
     assert engine_of(root) is None
 
 
+def test_a_worker_ends_in_the_middle_of_work_and_leaves_the_job_queued(root: Path, busy_film: Path) -> None:
+    added = run(root, "--json", "add", busy_film).row
+    with running(start(root, "worker")) as worker:
+        deadline = time.monotonic() + LIMIT_S
+        while not shards_in(root):
+            assert time.monotonic() < deadline
+        began = time.monotonic()
+        assert end(worker, signal.SIGINT) == 0
+        assert time.monotonic() - began < 6, "the engine gives back what it does within 5 s"
+    assert run(root, "--json", "job", "show", added["job_id"]).row["state"] == "queued"
+
+
 def test_commands_steer_the_running_engine(root: Path, busy_film: Path) -> None:
     with running(start(root, "worker")) as worker:
         wait_for_engine(root, worker.pid)
