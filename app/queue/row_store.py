@@ -210,12 +210,14 @@ class RowJobStore:
         return task.lease.token == lease.token and is_live(job, task) and not outcome_counts(job, task)
 
     def give_up(self, task_id: str, lease: Lease) -> bool:
-        with self._rows.transaction():
-            job, task = self._held(task_id, lease)
-            given_up = leases.give_up_lease(task, lease)
-            self._facts.swap_task(job, task, given_up)
-            self._facts.refresh(job)
-        self._forget(job, task_id, lease)
+        try:
+            with self._rows.transaction():
+                job, task = self._held(task_id, lease)
+                self._facts.swap_task(job, task, leases.give_up_lease(task, lease))
+                self._facts.refresh(job)
+        finally:
+            self._tokens.discard((task_id, lease.token))
+        self._changed.add(job.id)
         return leases.was_fenced(task, lease)
 
     def reclaim(self, task_id: str, lease: Lease, *, rank: EndRank, code: ErrorCode, message: str) -> TaskRow:

@@ -545,6 +545,26 @@ def test_a_claim_that_lost_to_a_better_one_costs_nothing_even_if_its_holder_is_c
     assert b.holds(index_id, leases["b"])
 
 
+def test_a_lease_that_was_forgotten_with_its_row_and_comes_back_with_it_is_freed(devices: Devices, plan: Plan) -> None:
+    a, b, c = devices.start("a"), devices.start("b"), devices.start("c")
+    job = add(a)
+    index(a, job, plan)
+    exchange(a, b, c)
+    audio = task_of(b, job, TaskKind.AUDIO)
+    lease = b.claim(audio.id)
+    exchange(b, c)
+    film = publish(a, job)
+    pull(b, a)
+    with pytest.raises(StaleError):
+        b.give_up(audio.id, lease)
+    a.raise_void(film.id)
+    exchange(a, b, c)
+    for store in (a, b, c):
+        assert task_state(job, store.task(audio.id)) is TaskState.LEASED
+    assert not b.holds(audio.id, lease)
+    assert [end.rank for end in reclaim(b, audio.id, lease).ends] == [EndRank.FREED]
+
+
 def test_work_that_began_before_a_result_of_its_epoch_was_lost_is_stale(
     a: RowJobStore, b: RowJobStore, plan: Plan
 ) -> None:
