@@ -9,6 +9,14 @@ ROOT = str(Path(__file__).resolve().parents[2])
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
-from tests.engine.conftest import busy_film, finished_template, library_root, media, root, small_film  # noqa: E402
+from tests.engine.conftest import (  # noqa: E402
+    busy_film,
+    finished_template,
+    library_root,
+    media,
+    root,
+    short_busy_film,
+    small_film,
+)
 
-__all__ = ["busy_film", "finished_template", "library_root", "media", "root", "small_film"]
+__all__ = ["busy_film", "finished_template", "library_root", "media", "root", "short_busy_film", "small_film"]

@@ -39,6 +39,14 @@ def busy_film(media: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def short_busy_film(media: Path) -> Path:
+    """Return a film of two chunks that must be encoded, two seconds of work in all."""
+    path = media / "short busy.mp4"
+    make_busy_film(path, seconds=16)
+    return path
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()

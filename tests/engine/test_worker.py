@@ -426,7 +426,7 @@ async def test_a_crash_loop_of_the_whole_engine_does_not_last_for_ever(root: Pat
 async def test_a_partly_published_film_that_is_removed_can_be_restored(root: Path, tmp_path: Path) -> None:
     """The quick stage is a film already; removing its job must not destroy it."""
     film = tmp_path / "two rungs.mp4"
-    make_busy_film(film, seconds=20, size=(960, 540), gop=48)
+    make_busy_film(film, seconds=12, size=(960, 540), gop=48)
     async with engine_on(root) as engine:
         job_id = await add(engine, film)
         await until(lambda: (engine._kernel._store.published(job_id) or ("",))[0] == PublishStage.QUICK)
