@@ -43,6 +43,8 @@ def disk_error_to_ours(error: OSError, path: Path | str) -> ExpectedError:
             ErrorCode.READ_ONLY,
             f"{path} cannot be written ({error.strerror}). Allow writing there or choose another --data-dir.",
         )
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return ExpectedError(ErrorCode.NOT_FOUND, f"There is no such folder for {path}; make it or choose another.")
     return ExpectedError(ErrorCode.INTERNAL, f"{path}: {error.strerror or error}")
 
 

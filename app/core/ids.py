@@ -50,6 +50,11 @@ def resolve_id_prefix(prefix: str, ids: Iterable[str]) -> str:
     matches = [one for one in ids if one == prefix or (len(prefix) >= MIN_PREFIX_LENGTH and one.startswith(prefix))]
     if len(matches) == 1:
         return matches[0]
+    if not matches and len(prefix) < MIN_PREFIX_LENGTH:
+        raise ExpectedError(
+            ErrorCode.NO_SUCH_ID,
+            f"“{prefix}” is too short for an id; type at least {MIN_PREFIX_LENGTH} letters.",
+        )
     if not matches:
         raise ExpectedError(
             ErrorCode.NO_SUCH_ID, f"There is nothing with the id “{prefix}” here; list what there is first."

@@ -36,7 +36,9 @@ async def export_film(
     target = os.path.abspath(path)  # noqa: PTH100, ASYNC240 (bytes paths; reads no disk)
     part = os.path.join(os.path.dirname(target), b".hearthreel-%s.part" % view.job_id[:12].encode())  # noqa: PTH118, PTH120
     if await asyncio.to_thread(os.path.exists, target) and not overwrite:
-        raise ExpectedError(ErrorCode.ALREADY_DONE, "There is a file of that name already; choose another name.")
+        raise ExpectedError(
+            ErrorCode.ALREADY_DONE, "There is such a file already; choose another name, or say to overwrite it."
+        )
     try:
         size = await _write(kernel, films, view, part, progress)
         await asyncio.to_thread(os.replace, part, target)

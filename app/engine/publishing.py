@@ -6,6 +6,7 @@ every track is there, made for this plan, begins and ends at its borders, and wa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from app.core.encoding import decode_canonical
@@ -52,9 +53,9 @@ def build_film(*, plan: Plan, media_id: str, stage: PublishStage, outcomes: Mapp
         audio.append(TrackRef(track=track.name, bundle=result.bundle))
         facts += result.facts
         warnings += result.warnings
-    errors = sum(one.decode_errors for one in facts)
-    if errors:
-        warnings.append(f"The source is damaged in places: {errors} of its packets could not be decoded.")
+    damaged = _damaged_pictures(facts)
+    if damaged:
+        warnings.append(f"The source is damaged in places: {damaged} of its pictures could not be decoded cleanly.")
     return Film(
         media_id=media_id,
         stage=stage,
@@ -100,6 +101,14 @@ def _prove(facts: tuple[RenditionFacts, ...], names: set[str], start: int, end: 
 
 def _not_proved(what: str, why: str) -> ExpectedError:
     return ExpectedError(ErrorCode.RESULT_LOST, f"The result of {what} is not right ({why}); retry the job.")
+
+
+def _damaged_pictures(facts: list[RenditionFacts]) -> int:
+    """Return how many pictures were damaged; every rendition of a set saw the same ones."""
+    seen: Counter[str] = Counter()
+    for one in facts:
+        seen[one.name] += one.decode_errors
+    return max(seen.values(), default=0)
 
 
 def _rates(facts: list[RenditionFacts]) -> tuple[RenditionRate, ...]:

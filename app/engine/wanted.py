@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-_KEPT_PIECES = 48
+_KEPT_PIECES = 64
 
 
 class PlanView(Protocol):

@@ -41,13 +41,18 @@ def make_plan(*, info: SourceInfo, scan: PacketScan, profile: str, fingerprint: 
         raise ExpectedError(ErrorCode.NO_VIDEO, "There is no moving picture in this file, so there is nothing to show.")
     width, height = displayed_size(video)
     if video.width * video.height > MAX_PIXELS:
-        raise ExpectedError(
-            ErrorCode.TOO_LARGE,
-            f"The picture is {video.width} by {video.height}; more than {MAX_PIXELS // 1_000_000} megapixels cannot be "
-            "transcoded. Scale it down first.",
-        )
+        raise too_large(video.width, video.height)
     return _Planner(info=info, video=video, scan=scan, profile=profile, fingerprint=fingerprint, codecs=codecs).plan(
         width, height
+    )
+
+
+def too_large(width: int, height: int) -> ExpectedError:
+    """Return the error for a picture that is larger than anything we transcode."""
+    return ExpectedError(
+        ErrorCode.TOO_LARGE,
+        f"The picture is {width} by {height}; more than {MAX_PIXELS // 1_000_000} megapixels cannot be transcoded. "
+        "Scale it down first.",
     )
 
 

@@ -49,14 +49,16 @@ class ChunkDecoder:
             context.thread_count = threads or (os.cpu_count() or 1)
         self._decode_times: deque[int] = deque()
         """For ``order``: decode times (ticks of the source's clock) of packets whose pictures are still to come."""
+        self._begin = 0
         self.errors = 0
-        """Packets that could not be decoded."""
+        """Packets that could not be decoded, and pictures that were decoded with faults."""
 
     def pictures(self, begin: int, *, chunk: int, early: bool = False) -> Iterator[Picture]:
         """Yield pictures in order from one at or before ``begin`` (where there is one) to the end of the source.
 
         ``early`` enters one keyframe sooner, for filters that look back.
         """
+        self._begin = begin
         entry = self._plan.entry
         if entry == "order":
             yield from self._counted()
@@ -120,6 +122,8 @@ class ChunkDecoder:
             if last is not None and ticks <= last:
                 ticks = last + max(self._plan.frame_ticks // 2, SHORTEST_STEP_TICKS)
             last = ticks
+            if ticks >= self._begin and frame.is_corrupt:
+                self.errors += 1
             yield Picture(frame, ticks)
 
     def _decode(self) -> Iterator[Any]:
@@ -136,11 +140,13 @@ class ChunkDecoder:
             if self._plan.entry == "order" and packet.dts is not None:
                 self._decode_times.append(to_ticks(packet.dts, self._stream.time_base))
             try:
-                yield from packet.decode()
+                frames = packet.decode()
             except FFmpegError:
                 self._count_error()
+                frames = []
                 if self._decode_times:
                     self._decode_times.popleft()
+            yield from frames
 
     def _packets(self) -> Iterator[Any]:
         if self._plan.entry == JOINED:

@@ -11,6 +11,7 @@ from av.error import FFmpegError
 from av.stream import Disposition
 
 from app.core.errors import ErrorCode, ExpectedError
+from app.media.planning import MAX_PIXELS, too_large
 from app.media.source import TICKS_PER_S, AudioStream, SourceInfo, TextStream, VideoStream
 from app.transcode.opening import OpenSource
 
@@ -33,6 +34,8 @@ def probe_source(opened: OpenSource) -> SourceInfo:
         raise ExpectedError(
             ErrorCode.NO_VIDEO, "There is no moving picture in this file (sound only); only films can be added."
         )
+    if video.codec_context is not None and video.codec_context.width * video.codec_context.height > MAX_PIXELS:
+        raise too_large(video.codec_context.width, video.codec_context.height)
     if video.codec_context is None:
         raise ExpectedError(
             ErrorCode.NO_DECODER, f"No decoder for the film's picture ({_tag_of(video)}) is built in; convert it first."

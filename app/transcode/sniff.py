@@ -15,6 +15,7 @@ from app.core.errors import ErrorCode, ExpectedError
 
 HEAD_BYTES = 4096
 _MOOV_LIMIT = 256 << 20
+_PROTECTED_ENTRIES = {b"encv", b"enca", b"drmi", b"drms"}
 _PICTURE_BRANDS = {b"heic", b"heix", b"mif1", b"avif", b"msf1", b"heim", b"heis"}
 
 
@@ -83,7 +84,7 @@ def read_box_facts(file: ByteFile) -> BoxFacts:
             movie = file.read(start, min(end - start, _MOOV_LIMIT))
     return BoxFacts(
         has_movie=has_movie,
-        is_protected=any(mark in movie for mark in (b"encv", b"drmi", b"enca")) and b"sinf" in movie,
+        is_protected=any(kind in _PROTECTED_ENTRIES for kind in _sample_entries(movie)),
         dolby_vision_profile=_dolby_vision_profile(movie),
     )
 
@@ -103,6 +104,14 @@ def _top_boxes(file: ByteFile) -> Iterator[tuple[bytes, int, int]]:
             return
         yield kind, position, position + size
         position += size
+
+
+def _sample_entries(movie: bytes) -> Iterator[bytes]:
+    """Yield the type of the first sample entry of every track (ISO/IEC 14496-12, ``stsd``)."""
+    place = movie.find(b"stsd")
+    while place >= 0:
+        yield movie[place + 16 : place + 20]
+        place = movie.find(b"stsd", place + 4)
 
 
 def _dolby_vision_profile(movie: bytes) -> int | None:

@@ -23,7 +23,7 @@ from app.engine.worker import Slots
 from app.transcode.supervisor import Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 40.0
+PATIENCE_S = 180.0
 """Longest wait for anything; a test that needs it has failed."""
 _POLL_S = 0.01
 FINAL = frozenset({"done", "error", "cancelled"})

@@ -189,4 +189,4 @@ def test_damage_and_warnings_are_told_once(plan: Plan) -> None:
     film = build(replace(plan, warnings=()), results)
     assert film.warnings[0] == "It was cut short."
     assert len(film.warnings) == 2
-    assert "10 of its packets" in film.warnings[1]
+    assert "4 of its pictures" in film.warnings[1]

@@ -136,7 +136,9 @@ def test_an_mp4_without_its_index_is_truncated(tmp_path: Path, data: bytes) -> N
 
 
 def test_a_protected_film_is_refused(tmp_path: Path) -> None:
-    movie = box(b"moov", box(b"encv", box(b"sinf", box(b"frma", b"avc1"))))
+    movie = box(
+        b"moov", box(b"stsd", bytes(4) + (1).to_bytes(4, "big") + box(b"encv", box(b"sinf", box(b"frma", b"avc1"))))
+    )
     assert refusal(tmp_path, FTYP + movie) is ErrorCode.PROTECTED
 
 
