@@ -36,6 +36,9 @@ from app.queue.targets import TaskKind
 
 _log = logging.getLogger(__name__)
 
+REMEMBERED_GENERATIONS = 1000
+"""Whoever was away for more starts of this device than that is told everything again, which harms nothing."""
+
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
     """What became of rows, and what the store must do about it."""
@@ -67,6 +70,7 @@ class Replica:
         with rows.transaction():
             self._generation = draw_id()
             rows.open_generation(Generation(id=self._generation, starts_after=rows.feed_number()))
+        self._generations = rows.generations()[-REMEMBERED_GENERATIONS:]
         self._take_aside(rows.aside())
 
     # Giving
@@ -77,7 +81,7 @@ class Replica:
 
     def changes_since(self, cursor: FeedCursor | None, *, limit: int) -> Changes:
         """Return the first ``limit`` changes after ``cursor``, each task after its job."""
-        fed = self._rows.fed(after=start_of(cursor, self._rows.generations()), limit=limit)
+        fed = self._rows.fed(after=start_of(cursor, self._generations), limit=limit)
         more = len(fed) == limit
         end = FeedCursor(generation=self._generation, number=fed[-1].number) if more else self.cursor()
         return Changes(rows=tuple(self._with_jobs(fed)), cursor=end, more=more)

@@ -365,9 +365,8 @@ def test_q1_two_films_of_two_plans_come_to_one(
     assert state(a, job) is state(b, job) is JobState.DONE
 
 
-def test_q1_what_one_forgot_with_a_finished_film_and_another_still_knows_is_told_again(
-    devices: Devices, plan: Plan
-) -> None:
+def forget_and_meet(devices: Devices, plan: Plan) -> tuple[RowJobStore, ...]:
+    """Return three devices after one of them finished, forgot and lost a film of which another still has the pieces."""
     a, b, c = devices.start("a"), devices.start("b"), devices.start("c")
     job = add(a)
     exchange(a, b, c)
@@ -379,8 +378,24 @@ def test_q1_what_one_forgot_with_a_finished_film_and_another_still_knows_is_told
     a.raise_void(film.id)
     assert [task.target for task in a.tasks(job.id)] == ["index", film.target]
     exchange(a, b, c)
+    return a, b, c
+
+
+def test_q1_what_one_forgot_with_a_finished_film_and_another_still_knows_is_told_again(
+    devices: Devices, plan: Plan
+) -> None:
+    a, b, c = forget_and_meet(devices, plan)
     assert rows_of(a) == rows_of(b) == rows_of(c)
+    (job,) = a.jobs()
     assert task_of(a, job, TaskKind.AUDIO).outcome is not None
+
+
+def test_q1_without_telling_again_devices_would_differ_for_ever(
+    devices: Devices, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.queue.replica.lacks", lambda _shown, _known: False)
+    a, b, _ = forget_and_meet(devices, plan)
+    assert rows_of(a) != rows_of(b)
 
 
 def test_the_tasks_of_an_accepted_index_are_there_even_if_their_rows_are_not(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,12 @@ from app.core.clock import ManualClock
 from app.core.database import Database
 from app.core.errors import BugError, ErrorCode, ExpectedError, StaleError
 from app.media.plan import Plan
+from app.queue.fact_writer import task_facts
 from app.queue.machine import index_task_id
+from app.queue.memory_store import MemoryJobStore
+from app.queue.row_table import JobFacts
 from app.queue.rows import JobParams
-from app.queue.sqlite_store import SqliteJobStore, SqliteRowTable
+from app.queue.sqlite_store import SqliteJobStore, SqliteRowTable, _job_columns, _task_columns, migrations
 from app.queue.targets import encode_index_result, tasks_of_plan
 
 ADDER = """
@@ -136,6 +140,39 @@ def test_a_newer_database_is_not_touched(database: Database) -> None:
     assert code_of(lambda: open_store(database)) is ErrorCode.DATA_TOO_NEW
 
 
+def test_a_database_of_the_time_before_there_was_a_feed_is_fed_whole(database: Database, plan: Plan) -> None:
+    source = MemoryJobStore(device="d", boot=1, clock=ManualClock())
+    plain, cancelled, trashed = (
+        source.add_job(
+            kind="hls", params=JobParams(profile="default"), fingerprint=name, size_bytes=1, name=name, now_ms=1
+        )
+        for name in ("f1", "f2", "f3")
+    )
+    source.cancel_job(cancelled.id)
+    source.trash_job(trashed.id)
+    source.complete(
+        index_task_id(plain), source.claim(index_task_id(plain)), value=encode_index_result(plan),
+        next_tasks=tasks_of_plan(plan),
+    )  # fmt: skip
+    migrations.apply(database._tables, stop_before="feed_rows")
+    with database.transaction():
+        for job in source.jobs():
+            insert(database, "jobs", _job_columns(job, source._rows.job_facts(job.id) or JobFacts()))
+            for task in source.tasks(job.id):
+                insert(database, "tasks", _task_columns(task, task_facts(job, task)))
+    store = open_store(database)
+    assert set(store.changes_since(None).rows) == set(source.changes_since(None).rows)
+    wanted = {job.id: facts.wanted for job in store.jobs() if (facts := store._rows.job_facts(job.id))}
+    assert wanted == {plain.id: True, cancelled.id: False, trashed.id: False}
+
+
+def insert(database: Database, table: str, columns: dict[str, Any]) -> None:
+    columns = {name: value for name, value in columns.items() if name != "wanted"}
+    names = ", ".join(columns)
+    marks = ", ".join(f":{name}" for name in columns)
+    database.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", columns)  # noqa: S608 (our own names)
+
+
 def test_migrating_twice_does_nothing(database: Database) -> None:
     job_id = add(open_store(database))
     assert open_store(database).job_ids() == (job_id,)
@@ -211,7 +248,13 @@ def test_nothing_that_happens_often_reads_a_whole_table(database: Database, plan
     store.tasks(job.id)
     store.published(job.id)
     store.note_progress(job.id, 5)
+    cursor = store.feed_cursor()
     store.pause_job(job.id)
+    changes = store.changes_since(cursor, limit=5)
+    store.changes_since(None, limit=5)
+    store.apply_rows(changes.rows, from_peer="e", peer_cursor=changes.cursor, since=store.peer_cursor("e"))
+    store.rows_about([index])
+    store.twin_of(job.id)
     store.remove_job(job.id)
     database._connection.set_trace_callback(None)
     statements = [sql for sql in seen if sql.lstrip().startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
@@ -221,5 +264,6 @@ def test_nothing_that_happens_often_reads_a_whole_table(database: Database, plan
         "SCAN CONSTANT ROW",
         "SCAN ready USING INDEX ready_order",  # read up to the limit
         "SCAN tasks USING INDEX tasks_leased",  # holds live leases only
+        "SCAN sqlite_sequence",  # SQLite's own, one row for each numbered table
     }
     assert not {detail for detail in plans if "TEMP B-TREE" in detail}
