@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
 
 import msgspec
+import psutil
 
 import app
 from app.core.clock import Clock, SystemClock
@@ -54,15 +55,22 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 EVENT_INTERVAL_S = 0.25
+_MEMORY_FOR_TWO = 8 << 30
 COLLECT_INTERVAL_S = 3600.0
 FIRST_COLLECT_S = 30.0
 TRASH_MS = 30 * 24 * 3600 * 1000
 
 
 def default_slots() -> Slots:
-    """Return how much this machine does at once: an encoded chunk uses all cores itself, light tasks fill its gaps."""
+    """Return how much this machine does at once.
+
+    A chunk could use all cores, but not while it starts and ends; where there is memory, a second one fills the gaps.
+    """
     cores = os.cpu_count() or 1
-    return Slots(heavy=max(1, cores // 4), light=max(2, min(4, cores)))
+    heavy = max(1, cores // 4)
+    if psutil.virtual_memory().total >= _MEMORY_FOR_TWO:
+        heavy = max(2, heavy)
+    return Slots(heavy=heavy, light=max(2, min(4, cores)))
 
 
 class LocalEngine:

@@ -233,8 +233,9 @@ class Worker:
             self._unwritten.pop(0)
 
     def _may_wait(self, candidate: Candidate) -> bool:
-        """Whether a task should leave the machine to a first chunk: pictures to look at are no film to watch."""
-        if candidate.target.kind is not TaskKind.STILLS:
+        """Whether a task should leave the machine to a first chunk, which is what somebody can begin to watch."""
+        is_heavy = candidate.resource is ResourceClass.HEAVY and candidate.task_id not in self._wanted.task_ids
+        if not is_heavy and candidate.target.kind is not TaskKind.STILLS:
             return False
         videos = (one for one in self.running.values() if one.target.kind is TaskKind.VIDEO)
         return any(one.target.chunk == 0 and not one.control.is_frozen for one in videos)
