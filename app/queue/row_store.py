@@ -166,7 +166,7 @@ class RowJobStore:
 
     def beat(self, task_id: str, lease: Lease, *, progress_milli: int, flag: LeaseFlag = LeaseFlag.RUNNING) -> Lease:
         with self._rows.transaction():
-            job, task = self._held(task_id, lease)
+            job, task = self._wanted(task_id, lease)
             beaten = leases.beat_lease(job, task, lease, progress_milli=progress_milli, flag=flag)
             self._facts.swap_task(job, task, beaten)
         self._changed.add(job.id)
@@ -193,7 +193,7 @@ class RowJobStore:
 
     def complete(self, task_id: str, lease: Lease, *, value: str, next_tasks: Iterable[TaskSpec] = ()) -> TaskRow:
         with self._rows.transaction():
-            job, task = self._held(task_id, lease)
+            job, task = self._wanted(task_id, lease)
             _check_value(task, value)
             completed = leases.complete_task(job, task, lease, value=value)
             self._facts.swap_task(job, task, completed)
@@ -205,7 +205,7 @@ class RowJobStore:
     def holds(self, task_id: str, lease: Lease) -> bool:
         task, token = self._rows.task(task_id), (task_id, lease.token)
         job = self._rows.job(task.job_id) if task else None
-        if task is None or job is None or task.lease is None or token not in self._tokens:
+        if task is None or job is None or task.lease is None or token not in self._tokens or self._is_done(job):
             return False
         return task.lease.token == lease.token and is_live(job, task) and not outcome_counts(job, task)
 
@@ -438,6 +438,16 @@ class RowJobStore:
         if (task_id, lease.token) not in self._tokens or lease.device != self._device:
             raise StaleError("the lease is not of this process")
         return self._writable(task_id)
+
+    def _wanted(self, task_id: str, lease: Lease) -> tuple[JobRow, TaskRow]:
+        job, task = self._held(task_id, lease)
+        if self._is_done(job):
+            raise StaleError("the film is finished, perhaps by another plan")
+        return job, task
+
+    def _is_done(self, job: JobRow) -> bool:
+        facts = self._rows.job_facts(job.id)
+        return facts is not None and facts.done
 
     def _put(self, job: JobRow) -> JobRow:
         self._facts.put_job(job)

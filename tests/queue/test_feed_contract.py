@@ -560,6 +560,28 @@ def test_a_claim_that_lost_to_a_better_one_costs_nothing_even_if_its_holder_is_c
     assert b.holds(index_id, leases["b"])
 
 
+def test_work_on_a_film_that_another_plan_finished_is_stale(
+    a: RowJobStore, b: RowJobStore, plan: Plan, plan_maker: Callable[..., Plan]
+) -> None:
+    job = add(a)
+    pull(b, a)
+    index(a, job, plan)
+    a.raise_void(publish(a, job).id)
+    index(a, job, plan)
+    again = task_of(a, job, TaskKind.PUBLISH, PublishStage.FULL)
+    lease = a.claim(again.id)
+    index(b, job, plan_maker(chunks=5))
+    publish(b, job)
+    pull(a, b)
+    assert state(a, job) is JobState.DONE
+    assert a.task(again.id).lease == lease
+    assert not a.holds(again.id, lease)
+    with pytest.raises(StaleError):
+        a.beat(again.id, lease, progress_milli=1)
+    with pytest.raises(StaleError):
+        a.complete(again.id, lease, value="{}")
+
+
 def test_a_lease_that_was_forgotten_with_its_row_and_comes_back_with_it_is_freed(devices: Devices, plan: Plan) -> None:
     a, b, c = devices.start("a"), devices.start("b"), devices.start("c")
     job = add(a)
