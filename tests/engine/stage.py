@@ -20,6 +20,7 @@ from app.core.paths import DataDir
 from app.engine import api
 from app.engine.local import LocalEngine
 from app.engine.worker import Slots
+from app.queue.store import JobStore
 from app.transcode.supervisor import Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,6 +126,13 @@ async def until(is_so: Callable[[], bool], *, patience_s: float = PATIENCE_S) ->
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
         raise AssertionError("it did not happen in time") from None
+
+
+async def until_queue(engine: LocalEngine, is_so: Callable[[JobStore], bool]) -> None:
+    """Look again and again at the queue, on its own thread."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await engine._kernel.queue(is_so):  # noqa: ASYNC110 (rows tell nobody when they change)
+            await asyncio.sleep(_POLL_S)
 
 
 def variant_of(film: Path, path: Path) -> Path:

@@ -12,6 +12,7 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.encoding import encode_canonical
 from app.core.errors import ErrorCode, ExpectedError
+from app.core.ids import task_id_of
 from app.core.paths import DataDir
 from app.engine.films import EngineFilms
 from app.engine.kernel import Kernel
@@ -60,8 +61,10 @@ class EngineStage:
         await self.kernel.change(lambda store: store.pause_job(self.job_id))
 
     def task(self, kind: str) -> str:
-        (found,) = (one.id for one in self.kernel._store.tasks(self.job_id) if one.kind == kind)
-        return found
+        """Return the id of the job's only task of that kind."""
+        name = plan_hash(self.plan)
+        target = {"video": f"video/{name}/all/0", "audio": f"audio/{name}/a0"}[kind]
+        return task_id_of(job_id=self.job_id, kind=kind, target=target, fingerprint="f")
 
 
 def _put_film(store: JobStore, plan: Plan) -> tuple[str, str]:

@@ -32,6 +32,7 @@ from tests.engine.stage import (
     shards_in,
     until,
     until_job,
+    until_queue,
 )
 
 pytestmark = pytest.mark.slow
@@ -97,7 +98,7 @@ async def test_pause_freezes_the_children_at_once_and_resume_lets_them_go_on(roo
         held = {task_id: one.lease.epoch for task_id, one in engine._worker.running.items()}
         await change(engine, job_id, "resume")
         await until_job(engine, job_id, lambda job: (job.progress or 0) > (before or 0) and job.state == "processing")
-        leases = {task_id: engine._kernel._store.task(task_id).lease for task_id in held}
+        leases = await engine._kernel.queue(lambda store: {task_id: store.task(task_id).lease for task_id in held})
         assert {task_id: lease and lease.epoch for task_id, lease in leases.items()} == held
 
 
@@ -385,7 +386,7 @@ async def test_an_end_that_cannot_be_written_is_written_when_the_disk_can_be_wri
         (held,) = (task_id for task_id, one in engine._worker.running.items() if one.target.kind == "video")
         await until(lambda: not engine._worker.running)
         assert (await engine.call(api.GetStatus())).trouble is not None
-        assert held in {task.id for task in engine._kernel._store.live_leases()}
+        assert held in await engine._kernel.queue(lambda store: {task.id for task in store.live_leases()})
         monkeypatch.undo()
         database.execute("PRAGMA query_only = 0")
         clock.advance(11)
@@ -412,8 +413,7 @@ async def test_a_crash_loop_of_the_whole_engine_does_not_last_for_ever(root: Pat
         job_id = await add(engine, small_film)
     for _ in range(7):
         async with engine_on(root, work=False) as engine:
-            (task,) = engine._kernel._store.all_open_tasks()
-            engine._kernel._store.claim(task.id)
+            await engine._kernel.queue(lambda store: store.claim(store.all_open_tasks()[0].id))
     async with engine_on(root, work=False) as engine:
         failed = await job_of(engine, job_id)
         assert failed.state == "error"
@@ -429,7 +429,7 @@ async def test_a_partly_published_film_that_is_removed_can_be_restored(root: Pat
     make_busy_film(film, seconds=12, size=(960, 540), gop=48)
     async with engine_on(root) as engine:
         job_id = await add(engine, film)
-        await until(lambda: (engine._kernel._store.published(job_id) or ("",))[0] == PublishStage.QUICK)
+        await until_queue(engine, lambda store: (store.published(job_id) or ("",))[0] == PublishStage.QUICK)
         await change(engine, job_id, "remove")
         assert children_of() == []
         (trashed,) = await engine.call(api.ListTrash())
