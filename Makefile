@@ -1,5 +1,5 @@
 # Everything a newcomer needs; each target sets up what is missing and does no work twice.
-#   make demo [FILE=film.mp4]   make run   make test   make bench   make check   make package
+#   make demo [FILE=film.mp4]   make run   make test   make bench   make check   make soak   make package
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,9 @@ READY := $(VENV)/.ready
 HLS_JS := .judges/node_modules/hls.js/package.json
 FILE ?=
 
-.PHONY: demo run test check bench package clean system judges
+MINUTES ?= 10
+
+.PHONY: demo run test check bench soak package clean system judges
 
 demo: $(READY) system
 	$(BIN)/hearthreel demo $(if $(FILE),"$(FILE)")
@@ -28,6 +30,10 @@ check: $(READY)
 
 bench: $(READY) system
 	$(BIN)/python -m tests.bench
+
+# Histories of many devices with lossy networks, crashes and restores, on the real queue code, for MINUTES minutes.
+soak: $(READY)
+	$(BIN)/python -m tests.simulation --minutes $(MINUTES)
 
 package: $(READY) system
 	$(BIN)/pyinstaller --noconfirm packaging/hearthreel.spec
