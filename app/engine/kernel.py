@@ -27,7 +27,8 @@ from app.transcode.supervisor import Supervisor
 S = TypeVar("S")
 T = TypeVar("T")
 
-_STORAGE_THREADS = 4
+_STORAGE_THREADS = 8
+"""More than cores: most of the time they wait until the disk has it for sure."""
 TROUBLES = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.DATABASE_LOCKED}
 """Errors of the machine, not of a job: work stops and goes on by itself."""
 

@@ -70,7 +70,7 @@ def default_slots() -> Slots:
     heavy = max(1, cores // 4)
     if psutil.virtual_memory().total >= _MEMORY_FOR_TWO:
         heavy = max(2, heavy)
-    return Slots(heavy=heavy, light=max(2, min(4, cores)))
+    return Slots(heavy=heavy, light=max(3, min(4, cores)))
 
 
 class LocalEngine:

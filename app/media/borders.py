@@ -18,6 +18,8 @@ LONGEST_COPIED_TICKS = 12 * TICKS_PER_S
 LONGEST_ENCODED_TICKS = 8 * TICKS_PER_S
 SHORTEST_TICKS = TICKS_PER_S
 CHUNK_TICKS = 30 * TICKS_PER_S
+COPIED_CHUNK_TICKS = 120 * TICKS_PER_S
+"""Where nothing is encoded: copying so much takes no longer than starting the process that does it."""
 _FRAME_NEAR_TICKS = TICKS_PER_S // 2
 
 
@@ -56,9 +58,9 @@ def choose_borders(*, shown: Sequence[int], keyframes: Sequence[int], end: int, 
 
 
 def cut_chunks(
-    borders: Sequence[int], *, is_copyable: Callable[[int], bool], single: bool = False
+    borders: Sequence[int], *, is_copyable: Callable[[int], bool], length: int = CHUNK_TICKS, single: bool = False
 ) -> tuple[Chunk, ...]:
-    """Group segments into chunks: the first segment alone, then about 30 s each.
+    """Group segments into chunks: the first segment alone, then about ``length`` ticks each.
 
     ``is_copyable(segment)`` says whether a passthrough rendition can copy that segment; a chunk is copied or encoded
     as a whole, so it ends where that changes. ``single`` makes one chunk of all (sources that cannot be entered).
@@ -67,7 +69,7 @@ def cut_chunks(
     chunks: list[Chunk] = []
     first = 0
     for end in range(1, count + 1):
-        full = first == 0 or borders[end] - borders[first] > CHUNK_TICKS - SEGMENT_TICKS // 2
+        full = first == 0 or borders[end] - borders[first] > length - SEGMENT_TICKS // 2
         changes = end < count and is_copyable(end) != is_copyable(first)
         if end == count or (not single and (full or changes)):
             copied = all(is_copyable(segment) for segment in range(first, end))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.media.borders import LONGEST_COPIED_TICKS, choose_borders, cut_chunks
+from app.media.borders import CHUNK_TICKS, COPIED_CHUNK_TICKS, LONGEST_COPIED_TICKS, choose_borders, cut_chunks
 from app.media.ladder import encoded_rungs, size_class
 from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet
 from app.media.scan import JOINED, AudioScan, PacketScan
@@ -166,7 +166,10 @@ class _Planner:
             )
 
         return cut_chunks(
-            borders, is_copyable=is_copyable if copied else lambda _: False, single=self.scan.entry in {"order", JOINED}
+            borders,
+            is_copyable=is_copyable if copied else lambda _: False,
+            length=COPIED_CHUNK_TICKS if copied and self.profile == "passthrough" else CHUNK_TICKS,
+            single=self.scan.entry in {"order", JOINED},
         )
 
     def _copied_share(self, borders: Sequence[int], chunks: Sequence[Chunk]) -> float:

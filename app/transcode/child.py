@@ -36,7 +36,7 @@ from app.transcode.playthrough import play_through
 from app.transcode.probe import probe_source
 from app.transcode.reporting import PipeReporter
 from app.transcode.sample import make_sample
-from app.transcode.sandbox import confine
+from app.transcode.sandbox import confine, widen_pipe
 from app.transcode.video import make_video
 
 _TRANSIENT = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.OUT_OF_MEMORY, ErrorCode.UNREADABLE}
@@ -87,6 +87,7 @@ def main() -> int:
     """Run one request; the exit code is 0 when the parent was told how it ended."""
     confine(int(sys.argv[-1]) if sys.argv[-1].isdigit() else os.getppid())
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    widen_pipe(reports.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # stray prints of libraries must not end up among the reports
     request = read_request(sys.stdin.buffer)
     if request is None:

@@ -53,6 +53,12 @@ from app.transcode.register import ChildRegister
 _PIPE_LIMIT = 8 << 20
 _STDERR_LINES = 40
 _WATCH_INTERVAL_S = 0.5
+_MALLOC = {
+    "MALLOC_ARENA_MAX": "2",  # an arena per thread costs a sixth more memory
+    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),  # segments are megabytes: fresh pages for each cost a fifth of the CPU
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+"""Settings of glibc's allocator; others ignore them."""
 _LAST_WORDS_S = 1.0
 STALL_S = 120.0
 PROBE_S = 10.0
@@ -245,8 +251,7 @@ def _environment() -> dict[str, str]:
     """Return what a child may know: enough to start Python, nothing about the network."""
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "HOME", "LD_LIBRARY_PATH")
     root = str(Path(__file__).resolve().parents[2])
-    added = {"PYTHONPATH": root, "MALLOC_ARENA_MAX": "2"}  # glibc's arena per thread costs a sixth more memory
-    return {name: os.environ[name] for name in kept if name in os.environ} | added
+    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONPATH": root, **_MALLOC}
 
 
 def _process_of(pid: int) -> psutil.Process | None:
