@@ -383,15 +383,16 @@ async def test_an_end_that_cannot_be_written_is_written_when_the_disk_can_be_wri
         real = shutil.disk_usage(root.parent)
         database.execute("PRAGMA query_only = 1")
         monkeypatch.setattr(shutil, "disk_usage", lambda _path: _Usage(real.total, real.total, 0))
-        (held,) = (task_id for task_id, one in engine._worker.running.items() if one.target.kind == "video")
+        held = {task_id for task_id, one in engine._worker.running.items() if one.target.kind == "video"}
+        assert held
         await until(lambda: not engine._worker.running)
         assert (await engine.call(api.GetStatus())).trouble is not None
-        assert held in await engine._kernel.queue(lambda store: {task.id for task in store.live_leases()})
+        assert held <= await engine._kernel.queue(lambda store: {task.id for task in store.live_leases()})
         monkeypatch.undo()
         database.execute("PRAGMA query_only = 0")
         clock.advance(11)
         await engine.call(api.SetPriority(job_id=job_id, priority=1))
-        await until(lambda: held in engine._worker.running)
+        await until(lambda: bool(held & set(engine._worker.running)))
 
 
 async def test_a_database_that_another_program_holds_for_some_seconds_is_waited_for(
