@@ -70,8 +70,8 @@ Rules beyond the obvious, each found to be needed by the simulation (``tests/sim
 
 * a lease that lost to a better claim is freed by its holder too: a third device may call it dead later;
 * a lease whose epoch is ``void`` is over: of two claims of one epoch, one was completed and its result lost;
-* tasks are forgotten when a film is finished, but full films and words that one was lost never are; and who is shown a
-  row that lacks what it knows tells it again (``feed.lacks``), since the other may have forgotten it;
+* tasks are forgotten when a film is finished, but full films and words that one was lost never are; and who hears that
+  a film was lost tells again what it has of it, since others may have forgotten that;
 * of two jobs of one content a finished one goes first, then the one with the lower id; the other waits.
 
 Modules: ``rows`` (the values and their encoding), ``merge`` (two replicas of a row), ``targets`` (names of tasks and

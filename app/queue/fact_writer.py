@@ -106,6 +106,12 @@ class FactWriter:
             return added
         return sum(self.add_spec(job, spec) for spec in _specs_in(index.outcome.value)) > 0 or added
 
+    def tell_again(self, job_id: str) -> None:
+        """Feed all tasks of a job anew, since its film was lost: others may have forgotten them with the film."""
+        for task in self._rows.tasks(job_id):
+            if not says_about_film(task):
+                self._rows.feed_again(task.id, job_id=job_id)
+
     def compact(self, job_id: str) -> int:
         """Delete the tasks that a finished film does not need; return how many."""
         films = {task.id for task in self._rows.tasks(job_id, kind=TaskKind.PUBLISH) if says_about_film(task)}

@@ -15,8 +15,9 @@ transaction that stores our rows, the cursor (generation, number) up to which it
 * A cursor of a generation that is not known here is answered from the beginning: this replica is older than what the
   peer saw of it.
 * A row must follow its job: a task whose job is not among the rows of an answer brings its job with it.
-* A replica may forget tasks (a finished film needs few of them) and need them again (the film is lost). So who is
-  shown a row that lacks what it knows must say so: the row gets a new number and goes out again (``lacks``).
+* A replica may forget tasks (a finished film needs few of them) and need them again (the film is lost). So everybody
+  who hears that a film was lost must tell again what it has of that job: its rows get new numbers, after that of the
+  film, and go out once more.
 
 Rejected: plain numbers without generations (a restored device reuses them, and what it writes is never asked for);
 clocks as cursors (they jump); sending what changed since the last session (a lost message loses rows).
@@ -28,12 +29,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
-from msgspec.structs import replace
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.core.ids import ID_LENGTH, task_id_of
 from app.queue.intent import LATEST_CLOCK_MS
-from app.queue.rows import Count, End, JobRow, LeaseFlag, Outcome, R, TaskRow, decode_row
+from app.queue.rows import Count, End, JobRow, Outcome, R, TaskRow, decode_row
 
 MAX_ROW_BYTES = 4 * 1024 * 1024
 """Of an encoded row. A plan of a very long film takes some hundred kilobytes."""
@@ -150,14 +150,3 @@ def _check(is_right: bool, complaint: str) -> None:  # noqa: FBT001 (reads as a 
 
 def _is_id(text: str) -> bool:
     return len(text) == ID_LENGTH and all(letter in "0123456789abcdef" for letter in text)
-
-
-def lacks(shown: TaskRow, known: TaskRow) -> bool:
-    """Whether ``shown`` lacks something of ``known``, signs of life apart: those are repeated soon enough."""
-    return _without_beat(shown) != _without_beat(known)
-
-
-def _without_beat(task: TaskRow) -> TaskRow:
-    if task.lease is None:
-        return task
-    return replace(task, lease=replace(task.lease, beat=0, progress=0, flag=LeaseFlag.RUNNING))

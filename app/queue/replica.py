@@ -23,7 +23,6 @@ from app.queue.feed import (
     FeedRow,
     Generation,
     RowKind,
-    lacks,
     read_job,
     read_task,
     start_of,
@@ -191,8 +190,10 @@ class Replica:
             self._facts.add_task(job, merged)
         elif merged != known:
             self._facts.swap_task(job, known, merged)
-        if lacks(task, merged):
-            self._rows.feed_again(task.id, job_id=job.id)
+        if says_about_film(merged):
+            self._facts.refresh(job)
+            if merged.void > (known.void if known else 0):
+                batch.lost_films.add(job.id)
         if known != merged:
             batch.changed.add(job.id)
             if attempts(job, merged) > (attempts(job, known) if known else 0):
@@ -207,6 +208,8 @@ class Replica:
         facts = self._rows.job_facts(job_id)
         if facts is None:
             return
+        if job_id in batch.lost_films:
+            self._facts.tell_again(job_id)
         if facts.done:
             self._facts.compact(job_id)
         elif self._facts.complete(job, had_plan=before.plan if before and not before.done else ""):
@@ -240,6 +243,7 @@ class _Batch:
         self.changed: set[str] = set()
         self.failed: list[tuple[JobRow, TaskRow]] = []
         self.own_news: list[str] = []
+        self.lost_films: set[str] = set()
 
     def read(self, rows: Iterable[FeedRow]) -> None:
         for row in rows:

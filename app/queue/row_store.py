@@ -14,7 +14,7 @@ from app.core.errors import BugError, ErrorCode, ExpectedError, StaleError
 from app.core.ids import new_id
 from app.media.film import PublishStage
 from app.queue import intent, leases
-from app.queue.fact_writer import FactWriter
+from app.queue.fact_writer import FactWriter, says_about_film
 from app.queue.feed import Applied, Changes, FeedCursor, FeedRow
 from app.queue.machine import (
     TaskState,
@@ -273,6 +273,8 @@ class RowJobStore:
             raise BugError("the result of index is in its row and cannot be lost")
         voided = leases.void_outcome(task)
         self._facts.swap_task(job, task, voided)
+        if voided != task and says_about_film(voided):
+            self._facts.tell_again(job.id)
         return voided
 
     # Intent

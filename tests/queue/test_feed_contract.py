@@ -14,6 +14,7 @@ from app.core.database import Database
 from app.core.errors import BugError, ErrorCode, StaleError
 from app.media.film import PublishStage
 from app.media.plan import Plan
+from app.queue.fact_writer import FactWriter
 from app.queue.feed import Applied, FeedCursor, FeedRow, Generation, RowKind, start_of
 from app.queue.machine import (
     STALE_AFTER_S,
@@ -393,9 +394,25 @@ def test_q1_what_one_forgot_with_a_finished_film_and_another_still_knows_is_told
 def test_q1_without_telling_again_devices_would_differ_for_ever(
     devices: Devices, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.queue.replica.lacks", lambda _shown, _known: False)
+    monkeypatch.setattr(FactWriter, "tell_again", lambda _facts, _job_id: None)
     a, b, _ = forget_and_meet(devices, plan)
     assert rows_of(a) != rows_of(b)
+
+
+def test_q1_what_was_forgotten_with_a_film_is_told_again_though_the_job_is_cancelled(
+    devices: Devices, plan: Plan
+) -> None:
+    a, b = devices.start("a"), devices.start("b")
+    job = add(a)
+    index(a, job, plan)
+    exchange(a, b)
+    finish(b, task_of(b, job, TaskKind.AUDIO))
+    film = publish(a, job)
+    pull(a, b)
+    a.raise_void(film.id)
+    a.cancel_job(job.id)
+    exchange(a, b)
+    assert rows_of(a) == rows_of(b)
 
 
 def test_the_tasks_of_an_accepted_index_are_there_even_if_their_rows_are_not(
