@@ -6,6 +6,8 @@ this is done in ``merge``: refusing belongs to the writer's own replica.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from app.core.errors import ErrorCode, StaleError
@@ -108,6 +110,19 @@ def give_up_lease(task: TaskRow, lease: Lease) -> TaskRow:
         return free_fenced(task, lease)
     message = "It was dropped: another device had the better claim, or it was not wanted any more."
     return _with_end(task, lease, rank=EndRank.FREED, code=ErrorCode.CANCELLED, message=message, fenced=False)
+
+
+def free_dropped(task: TaskRow, is_dropped: Callable[[str], bool]) -> TaskRow:
+    """Return the task with the word of this process that leases which it dropped were no deaths.
+
+    Needed when a row comes back that was forgotten here with a finished film: then there was no row to say it in.
+    ``is_dropped`` tells it by token, of leases of this very process alone.
+    """
+    if task.lease is not None and not is_over(task) and is_dropped(task.lease.token):
+        task = give_up_lease(task, task.lease)
+    wronged = [end for end in task.ends if end.rank is EndRank.DIED and is_dropped(end.token)]
+    freed = tuple(replace(end, rank=EndRank.FREED, code=str(ErrorCode.CANCELLED)) for end in wronged)
+    return replace(task, ends=join_ends((*task.ends, *freed))) if freed else task
 
 
 def reclaim_lease(

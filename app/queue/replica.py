@@ -27,6 +27,7 @@ from app.queue.feed import (
     read_task,
     start_of,
 )
+from app.queue.leases import free_dropped
 from app.queue.machine import attempts
 from app.queue.merge import merge_job, merge_task
 from app.queue.row_table import AsideRow, FedRow, JobFacts, RowTable
@@ -58,14 +59,19 @@ class Replica:
         device: str,
         boot: int,
         issued: Collection[str],
+        held: Collection[tuple[str, str]],
         draw_id: Callable[[], str],
     ) -> None:
-        """Open a generation, before anything else is written; ``issued`` are the tokens of this life, as they come."""
+        """Open a generation, before anything else is written.
+
+        ``issued`` are the tokens of this life, ``held`` the tasks and tokens of its leases; both live on.
+        """
         self._rows = rows
         self._facts = facts
         self._device = device
         self._boot = boot
         self._issued = issued
+        self._held = held
         with rows.transaction():
             self._generation = draw_id()
             rows.open_generation(Generation(id=self._generation, starts_after=rows.feed_number()))
@@ -184,6 +190,7 @@ class Replica:
         batch.touch(job.id, facts)
         known = self._rows.task(task.id)
         merged = task if known is None else merge_task(known, task)
+        merged = free_dropped(merged, lambda token: token in self._issued and (task.id, token) not in self._held)
         if self._is_own_news(job, task, known):
             batch.own_news.append(task.id)
         if known is None:

@@ -62,7 +62,9 @@ class RowJobStore:
         self._draw_id = draw_id
         self._tokens: set[tuple[str, str]] = set()
         self._issued: set[str] = set()
-        self._replica = Replica(rows, self._facts, device=device, boot=boot, issued=self._issued, draw_id=draw_id)
+        self._replica = Replica(
+            rows, self._facts, device=device, boot=boot, issued=self._issued, held=self._tokens, draw_id=draw_id
+        )
         self._resting: dict[str, float] = {}
         self._changed: set[str] = set()
 

@@ -273,7 +273,7 @@ class Engine:
             return False
         task = self.store.task(task_id)
         job = self.store.job(task.job_id)
-        self.world.note_claim(self, job, task)
+        self.world.note_claim(self, job, task, lease)
         work = self.works[task_id] = Work(job, task, lease, seconds=self._seconds(task))
         self._announce(work)
         return True

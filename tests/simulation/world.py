@@ -21,7 +21,7 @@ from app.queue.feed import RowKind, read_job, read_task
 from app.queue.machine import MAX_ATTEMPTS, JobState, TaskState, attempts, held_state, job_status, tasks_that_count
 from app.queue.merge import merge_job, merge_task
 from app.queue.row_store import RowJobStore
-from app.queue.rows import End, EndRank, JobParams, JobRow, Outcome, TaskRow, decode_row
+from app.queue.rows import End, EndRank, JobParams, JobRow, Lease, Outcome, TaskRow, decode_row
 from app.sync.replication import Message
 from tests.simulation.device import Disk, Engine, SimDevice, Work
 from tests.simulation.films import SimFilm
@@ -55,10 +55,8 @@ class World:
         self.ledger = Ledger()
         self.history: list[str] = []
         self.starts: Counter[tuple[str, int]] = Counter()
-        self.died: set[str] = set()
-        """Tokens of leases whose engine was killed while it held them."""
-        self.lost_ids: set[str] = set()
-        """Devices that lost a disk, and with it perhaps the word that they were alive."""
+        self._claimers: dict[str, Engine] = {}
+        """Token → the life that claimed with it."""
         self.events: Counter[str] = Counter()
         self._groups: dict[str, int] = {}
         self._films: dict[str, dict[str, int]] = {}
@@ -122,13 +120,9 @@ class World:
         if engine is None:
             return
         engine.is_alive = False
-        self._note_deaths(engine)
         self.say(f"{device.name} crashes")
         if restart:
             self.timeline.after(self.chance.uniform(2, 60), lambda: self._start(device.name))
-
-    def _note_deaths(self, engine: Engine) -> None:
-        self.died |= {work.lease.token for work in engine.works.values()}
 
     def member_names(self) -> tuple[str, ...]:
         """Return the devices of the space, copies too while they live."""
@@ -290,7 +284,6 @@ class World:
 
     def _remove(self, device: SimDevice) -> None:
         self.crash(device, restart=False)
-        self.lost_ids.add(device.disk.device_id)
         del self.devices[device.name]
         self._films.pop(device.name, None)
         self._disk_lost()
@@ -305,7 +298,6 @@ class World:
         if device is None or device.backup is None:
             return
         self.crash(device)
-        self.lost_ids.add(device.disk.device_id)
         device.disk = device.backup.copy()
         self._films.pop(device.name, None)
         self._disk_lost()
@@ -367,8 +359,9 @@ class World:
         unlucky = self._calm_since_s is None and self.chance.random() < self.profile.failures
         return "transient" if unlucky else "done"
 
-    def note_claim(self, engine: Engine, job: JobRow, task: TaskRow) -> None:
+    def note_claim(self, engine: Engine, job: JobRow, task: TaskRow, lease: Lease) -> None:
         """Check what must hold for every claim."""
+        self._claimers[lease.token] = engine
         wanted = not (job.paused.value or job.removed or job.trashed.value or job.cancelled_round >= job.round)
         self.check(wanted, "Q6", f"{engine.device.name} claimed {task.target} of a job that is not to be worked on")
 
@@ -564,8 +557,9 @@ class World:
         self.check(not self.profile.hiccup_s, "Q5", f"{task.target} failed over a trouble of seconds")
 
     def _is_wrong_death(self, end: End) -> bool:
-        """Whether a holder was taken for dead that lived, and could have said so."""
-        return end.rank is EndRank.DIED and end.token not in self.died and end.device not in self.lost_ids
+        """Whether a life was taken for dead that goes on to this moment, and could have said so."""
+        claimer = self._claimers.get(end.token)
+        return end.rank is EndRank.DIED and claimer is not None and claimer.is_alive
 
     def _check_readable(self, store: RowJobStore, job: JobRow) -> None:
         film = _full_film(store, job.id)
