@@ -178,18 +178,19 @@ def rates_of(jobs: Iterable[api.JobSnapshot]) -> list[float]:
 _FAILING_CHILD = """
 import os, pathlib, sys
 tally = pathlib.Path({tally!r})
-failed = int(tally.read_text()) if tally.exists() else 0
-if {word!r} in sys.stdin.buffer.peek(512) and failed < {times}:
-    tally.write_text(str(failed + 1))
-    {how}
+if {word!r} in sys.stdin.buffer.peek(512):
+    failed = len(tally.read_bytes()) if tally.exists() else 0
+    if failed < {times}:
+        tally.write_bytes(bytes(failed + 1))
+        {how}
 from app.transcode.child import main
 sys.exit(main())
 """
 _DIE = "os.kill(os.getpid(), 9)"
 _REFUSE = """
-    from app.transcode.messages import Failed, encode_frame
-    sys.stdout.buffer.write(encode_frame(Failed(code="protected", message="It is locked.", permanent=True)))
-    sys.exit()
+        from app.transcode.messages import Failed, encode_frame
+        sys.stdout.buffer.write(encode_frame(Failed(code="protected", message="It is locked.", permanent=True)))
+        sys.exit()
 """
 
 
