@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from app.core.allocator import keep_large_blocks
+
 _INTERRUPTED = 130
 
 
@@ -20,6 +22,7 @@ def _run() -> None:
         from app.transcode.child import main as run_child  # noqa: PLC0415 (PyAV belongs in the child only)
 
         sys.exit(run_child())
+    keep_large_blocks()
     from app.cli import Context, cli  # noqa: PLC0415 (a media child needs nothing of it)
     from app.window import show_window  # noqa: PLC0415
 

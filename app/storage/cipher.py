@@ -5,11 +5,11 @@ FORMAT.md, section "Shards", specifies what is computed here; golden files in th
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 from nacl import bindings
+from nacl.encoding import HexEncoder, RawEncoder
 from nacl.exceptions import CryptoError
+from nacl.hash import blake2b
 from nacl.public import PrivateKey, PublicKey, SealedBox
 from nacl.signing import SigningKey
 
@@ -22,17 +22,18 @@ SEAL_OVERHEAD_BYTES = 16
 KEY_BYTES = 32
 
 _NONCE_BYTES = 24
+_NAME_BYTES = 32
 _SHARD_CONTEXT = b"hearthreel shard 1"
 
 
 def derive(key: bytes, purpose: str, *, data: bytes = b"", size: int = KEY_BYTES) -> bytes:
     """Return ``size`` bytes of keyed BLAKE2b over ``data``, personalised with ``purpose`` (at most 16 letters)."""
-    return hashlib.blake2b(data, key=key, person=purpose.encode("ascii"), digest_size=size).digest()
+    return blake2b(data, size, key, person=purpose.encode("ascii"), encoder=RawEncoder)
 
 
 def name_of(sealed: bytes) -> str:
     """Return the name of a shard: 64 hex digits of BLAKE2b-256 over its sealed bytes."""
-    return hashlib.blake2b(sealed, digest_size=32).hexdigest()
+    return blake2b(sealed, _NAME_BYTES, encoder=HexEncoder).decode("ascii")
 
 
 class VaultKey:

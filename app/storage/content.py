@@ -11,14 +11,15 @@ from app.storage.manifest import Entry, Manifest, ManifestTree, Shape, encode_ma
 KeepShard = Callable[[SealedShard], None]
 
 
-def cut(content: bytes, piece_bytes: int) -> Iterator[bytes]:
-    """Yield ``content`` in pieces; an empty content is one empty piece."""
-    if len(content) <= piece_bytes:
+def cut(content: bytes, piece_bytes: int, *, size: int | None = None) -> Iterator[bytes]:
+    """Yield ``content``, followed by zeros up to ``size``, in pieces; an empty content is one empty piece."""
+    size = len(content) if size is None else size
+    if len(content) == size <= piece_bytes:
         yield content
         return
     view = memoryview(content)
-    for start in range(0, len(content), piece_bytes):
-        yield bytes(view[start : start + piece_bytes])
+    for start in range(0, size, piece_bytes):
+        yield bytes(view[start : start + piece_bytes]).ljust(min(piece_bytes, size - start), b"\0")
 
 
 def cut_stream(file: BinaryIO, piece_bytes: int) -> Iterator[bytes]:

@@ -15,8 +15,3 @@ def padded_length(length: int) -> int:
     free_bits = exponent - exponent.bit_length()
     mask = (1 << free_bits) - 1
     return (length + mask) & ~mask
-
-
-def pad(content: bytes) -> bytes:
-    """Return ``content`` followed by zeros up to its padded length."""
-    return content.ljust(padded_length(len(content)), b"\0")

@@ -21,7 +21,7 @@ from app.storage.collection import GRACE_MS, CollectReport, collect
 from app.storage.content import KeepShard, cut, cut_stream, write_content
 from app.storage.index import ShardIndex
 from app.storage.manifest import Shape
-from app.storage.padding import pad as padded_content
+from app.storage.padding import padded_length
 from app.storage.reach import Leaf, decode_bundle, leaves, open_entry, reached, read_content
 from app.storage.scrub import ScrubProgress, ScrubReport, scrub
 from app.storage.shard_store import ShardStore, VerifyingStore
@@ -169,7 +169,8 @@ class Vault:
         return data
 
     def _write_content(self, data: bytes, *, pad: bool, bundle: bool) -> str:
-        pieces = cut(padded_content(data) if pad else data, self._shape.shard_bytes)
+        size = padded_length(len(data)) if pad else len(data)
+        pieces = cut(data, self._shape.shard_bytes, size=size)
         depth, root = write_content(
             pieces, vault_key=self._key, shape=self._shape, keep=self.keep_shard, keep_manifest=self.keep_shard
         )

@@ -11,6 +11,7 @@ import sys
 
 from av.error import FFmpegError
 
+from app.core.allocator import keep_large_blocks
 from app.core.errors import ErrorCode, ExpectedError, mistake_of_ours
 from app.transcode.audio import make_audio
 from app.transcode.encoders import try_encoders
@@ -85,6 +86,7 @@ def _failure_of(error: Exception) -> Failed:
 
 def main() -> int:
     """Run one request; the exit code is 0 when the parent was told how it ended."""
+    keep_large_blocks()
     confine(int(sys.argv[-1]) if sys.argv[-1].isdigit() else os.getppid())
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     widen_pipe(reports.fileno())

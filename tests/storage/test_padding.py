@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.cipher import SHARD_BYTES
-from app.storage.padding import pad, padded_length
+from app.storage.padding import padded_length
 
 LENGTHS = st.integers(min_value=0, max_value=2**40)
 
@@ -42,7 +42,3 @@ def test_a_padded_length_has_a_mantissa_as_short_as_its_exponent(length: int) ->
     trailing_zeros = (padded & -padded).bit_length() - 1
     exponent = padded.bit_length() - 1
     assert padded.bit_length() - trailing_zeros <= exponent.bit_length() + 1
-
-
-def test_padding_appends_zeros() -> None:
-    assert pad(b"x" * 9) == b"x" * 9 + b"\0"
