@@ -174,13 +174,15 @@ _request_decoder = msgspec.msgpack.Decoder(Request)
 _report_decoder = msgspec.msgpack.Decoder(Report)
 
 
-def encode_frame(message: Request | Report) -> bytes:
+def encode_frame(message: Request | Report) -> bytearray:
     """Return one message with its length in front."""
-    payload = _encoder.encode(message)
-    return _LENGTH.pack(len(payload)) + payload
+    frame = bytearray(_LENGTH.size)
+    _encoder.encode_into(message, frame, _LENGTH.size)
+    _LENGTH.pack_into(frame, 0, len(frame) - _LENGTH.size)
+    return frame
 
 
-def frame_length(header: bytes) -> int:
+def frame_length(header: bytes | bytearray) -> int:
     """Return the payload length that four header bytes announce; ``BugError`` when it is absurd."""
     length: int = _LENGTH.unpack(header)[0]
     if length > MAX_FRAME_BYTES:
@@ -188,7 +190,7 @@ def frame_length(header: bytes) -> int:
     return length
 
 
-def decode_report(payload: bytes) -> Report:
+def decode_report(payload: bytes | bytearray) -> Report:
     """Return the report in ``payload``."""
     return _report_decoder.decode(payload)
 

@@ -44,21 +44,13 @@ from app.transcode.messages import (
     SourceRequest,
     StreamFacts,
     TryEncoders,
-    decode_report,
     encode_frame,
-    frame_length,
 )
 from app.transcode.register import ChildRegister
+from app.transcode.report_pipe import ReportPipe
 
-_PIPE_LIMIT = 8 << 20
 _STDERR_LINES = 40
 _WATCH_INTERVAL_S = 0.5
-_MALLOC = {
-    "MALLOC_ARENA_MAX": "2",  # an arena per thread costs a sixth more memory
-    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),  # segments are megabytes: fresh pages for each cost a fifth of the CPU
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-}
-"""Settings of glibc's allocator; others ignore them."""
 _LAST_WORDS_S = 1.0
 STALL_S = 120.0
 PROBE_S = 10.0
@@ -186,18 +178,14 @@ class Supervisor:
         Raises ``ChildError``: what the child said, or worker-crashed, worker-stalled, out-of-memory.
         """
         control = control or ChildControl()
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            str(os.getpid()),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_PIPE_LIMIT,
-            pass_fds=tuple(descriptors),
-            env=_environment(),
-            start_new_session=os.name == "posix",
-        )
-        run = _Run(process, request, on_report, control, self._memory_limit, stall_s or self._stall_s)
+        reports = ReportPipe()
+        try:
+            process = await self._start(reports, descriptors)
+        except BaseException:
+            await reports.close()
+            raise
+        reports.started()
+        run = _Run(process, reports, request, on_report, control, self._memory_limit, stall_s or self._stall_s)
         self._register.add(process.pid)
         control.attach(process.pid)
         try:
@@ -206,6 +194,18 @@ class Supervisor:
             await run.end()
             control.detach()
             self._register.remove(process.pid)
+
+    async def _start(self, reports: ReportPipe, descriptors: Sequence[int]) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            str(os.getpid()),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=reports.child_end,
+            stderr=asyncio.subprocess.PIPE,
+            pass_fds=tuple(descriptors),
+            env=_environment(),
+            start_new_session=os.name == "posix",
+        )
 
     async def try_encoders(self) -> dict[str, str]:
         """Return which encoders of this machine work."""
@@ -251,7 +251,7 @@ def _environment() -> dict[str, str]:
     """Return what a child may know: enough to start Python, nothing about the network."""
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "HOME", "LD_LIBRARY_PATH")
     root = str(Path(__file__).resolve().parents[2])
-    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONPATH": root, **_MALLOC}
+    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONPATH": root}
 
 
 def _process_of(pid: int) -> psutil.Process | None:
@@ -276,6 +276,7 @@ class _Run:
     def __init__(
         self,
         process: asyncio.subprocess.Process,
+        reports: ReportPipe,
         request: Request,
         on_report: OnReport | None,
         control: ChildControl,
@@ -283,6 +284,7 @@ class _Run:
         stall_s: float,
     ) -> None:
         self._process = process
+        self._reports = reports
         self._child = _process_of(process.pid)
         self._request = request
         self._on_report = on_report
@@ -320,16 +322,9 @@ class _Run:
             stdin.close()
 
     async def _next_report(self) -> Report | None:
-        stdout = self._process.stdout
-        if stdout is None:
-            raise BugError("a media child was started without its output pipe")
         self._waiting = True
         try:
-            header = await stdout.readexactly(4)
-            payload = await stdout.readexactly(frame_length(header))
-            return decode_report(payload)
-        except asyncio.IncompleteReadError:
-            return None
+            return await self._reports.next_report()
         except (BugError, msgspec.MsgspecError) as error:
             message = f"The program that reads the film answered something unreadable ({error})."
             raise ChildError(ErrorCode.WORKER_CRASHED, message, permanent=False) from error
@@ -394,6 +389,7 @@ class _Run:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.shield(self._reports.close())
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
