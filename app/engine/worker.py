@@ -238,7 +238,10 @@ class Worker:
         if not is_heavy and candidate.target.kind is not TaskKind.STILLS:
             return False
         videos = (one for one in self.running.values() if one.target.kind is TaskKind.VIDEO)
-        return any(one.target.chunk == 0 and not one.control.is_frozen for one in videos)
+        return any(
+            one.target.chunk == 0 and one.resource is ResourceClass.HEAVY and not one.control.is_frozen
+            for one in videos
+        )
 
     async def _decide(self, now_s: float) -> Decision:
         wanted = self._wanted.task_ids

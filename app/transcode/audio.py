@@ -159,7 +159,7 @@ def _copy(opened: OpenSource, plan: Plan, track: AudioTrack, cutter: _Cutter) ->
     cutter.start(_copied_init(stream))
     frame: bytes | None = None
     number = -1
-    for packet in opened.container.demux(stream):
+    for packet in opened.packets_of(stream):
         if not packet.size or packet.pts is None or packet.is_discard:
             continue
         start = to_ticks(packet.pts, stream.time_base) - plan.origin_ticks
@@ -234,6 +234,7 @@ class _Sound:
     """The decoded, resampled and mixed sound of a track on the film's time line."""
 
     def __init__(self, opened: OpenSource, plan: Plan, track: AudioTrack, first_sample: int) -> None:
+        self._opened = opened
         self._container = opened.container
         self._stream: Any = opened.container.streams[track.stream_index]
         self._origin = plan.origin_ticks
@@ -319,8 +320,7 @@ class _Sound:
     def _packets(self) -> Iterator[Any]:
         if self._joined:
             return joined_packets(self._container, self._stream)
-        packets: Iterator[Any] = self._container.demux(self._stream)
-        return packets
+        return self._opened.packets_of(self._stream)
 
     def _count_error(self) -> None:
         self._errors += 1

@@ -14,6 +14,7 @@ from typing import Any
 import av
 import av.container
 from av.error import DecoderNotFoundError, FFmpegError
+from av.stream import Discard
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.transcode.messages import SourceHandle
@@ -35,6 +36,15 @@ class OpenSource:
         self.container = container
         self.boxes = boxes
         self.size_bytes = size_bytes
+
+    def packets_of(self, stream: Any) -> Iterator[Any]:
+        """Yield the packets of one stream; in MP4, whose tables say where they lie, the others are not even read."""
+        if self.container.format.name.startswith("mov"):
+            for other in self.container.streams:
+                if other.index != stream.index:
+                    other.discard = Discard.all
+        packets: Iterator[Any] = self.container.demux(stream)
+        return packets
 
 
 @contextlib.contextmanager

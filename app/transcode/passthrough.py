@@ -96,6 +96,7 @@ class _SampleReader:
     """Reads access units of the source as CMAF samples with film times."""
 
     def __init__(self, opened: OpenSource, plan: Plan, stream: Any) -> None:
+        self._opened = opened
         self._container = opened.container
         self._plan = plan
         self._stream = stream
@@ -105,7 +106,7 @@ class _SampleReader:
         """Yield samples from the IDR at ``begin`` to the last before the IDR at ``end``, in decode order."""
         self._enter(begin, chunk)
         started = False
-        for packet in self._container.demux(self._stream):
+        for packet in self._opened.packets_of(self._stream):
             if not packet.size or packet.pts is None:
                 continue
             pts = to_ticks(packet.pts, self._stream.time_base) - self._plan.origin_ticks
