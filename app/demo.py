@@ -13,14 +13,17 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.engine import api
 from app.transcode.messages import StreamFacts
 from app.transcode.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    import aiohttp
 
 SAMPLE_SECONDS = 15
 _EDGE_S = 0.1
@@ -68,6 +71,8 @@ async def make_sample_film(path: Path) -> Path:
 
 async def play_headless(engine: api.EngineApi, media_id: str) -> PlayedFilm:
     """Play all of a film through the gateway; raises ``ExpectedError`` result-lost when it is not as it should be."""
+    import aiohttp  # noqa: PLC0415 (a quarter of a second that no other command needs)
+
     player = await engine.call(api.OpenPlayer(media_id=media_id))
     try:
         async with aiohttp.ClientSession() as session:

@@ -9,7 +9,7 @@ import os
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 import psutil
@@ -42,7 +42,6 @@ from app.engine.snapshots import (
 from app.engine.wanted import WantedTasks
 from app.engine.worker import Slots, Worker
 from app.media.plan import ticks_to_s
-from app.playback.gateway import Gateway
 from app.playback.source import StillKind
 from app.queue.machine import JobState, job_status, outcome_counts
 from app.queue.rows import JobRow
@@ -50,6 +49,9 @@ from app.queue.store import JobStore
 from app.storage.collection import GRACE_MS
 from app.storage.source import display_path, fingerprint, look_at
 from app.transcode.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from app.playback.gateway import Gateway
 
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
@@ -82,7 +84,8 @@ class LocalEngine:
         self._wanted = WantedTasks()
         self._films = EngineFilms(kernel, self._wanted)
         self._worker = Worker(kernel, self._films, self._wanted, slots=slots or default_slots())
-        self._gateway = Gateway(self._films)
+        self._gateway: Gateway | None = None
+        self._gateway_opening = asyncio.Lock()
         self._housekeeper = Housekeeper(kernel)
         self._rates = RateMeter(kernel.clock)
         self._subscribers: set[asyncio.Queue[api.Changed]] = set()
@@ -140,7 +143,6 @@ class LocalEngine:
         engine = cls(kernel, lock, slots=slots)
         engine._may_work = work
         try:
-            await engine._gateway.start()
             engine._tasks = [asyncio.create_task(engine._tell()), asyncio.create_task(engine._keep_house())]
             await engine._follow_settings()
         except BaseException:
@@ -154,7 +156,8 @@ class LocalEngine:
             rest.callback(self.lock.release)
             rest.push_async_callback(self._kernel.close)
             rest.push_async_callback(self._worker.stop)
-            rest.push_async_callback(self._gateway.close)
+            if self._gateway is not None:
+                rest.push_async_callback(self._gateway.close)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -399,7 +402,7 @@ class LocalEngine:
 
     async def _open_player(self, command: api.OpenPlayer) -> api.PlayerSnapshot:
         job = await self._media_job(command.media_id)
-        addresses = await self._gateway.open_session(job.media_id)
+        addresses = await (await self._open_gateway()).open_session(job.media_id)
         layout = await self._films.layout(job.media_id)
         info = layout.stills
         return api.PlayerSnapshot(
@@ -423,10 +426,23 @@ class LocalEngine:
         )
 
     async def _seek_player(self, command: api.SeekPlayer) -> None:
-        await self._gateway.seek(command.token, command.position_ms)
+        if self._gateway is not None:
+            await self._gateway.seek(command.token, command.position_ms)
 
     async def _close_player(self, command: api.ClosePlayer) -> None:
-        self._gateway.close_session(command.token)
+        if self._gateway is not None:
+            self._gateway.close_session(command.token)
+
+    async def _open_gateway(self) -> Gateway:
+        """Return the gateway, which the first player starts: its web server takes a quarter of a second to load."""
+        async with self._gateway_opening:
+            if self._gateway is None:
+                from app.playback.gateway import Gateway  # noqa: PLC0415 (see above)
+
+                gateway = Gateway(self._films)
+                await gateway.start()
+                self._gateway = gateway
+            return self._gateway
 
     async def _export(self, command: api.ExportFilm, progress: api.Progress) -> int:
         job = await self._media_job(command.media_id)

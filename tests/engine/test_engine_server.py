@@ -160,8 +160,9 @@ async def test_a_clients_players_end_with_it(door: Door) -> None:
     (film,) = await client.call(api.ListLibrary())
     mine = await client.call(api.OpenPlayer(media_id=film.media_id))
     theirs = await other.call(api.OpenPlayer(media_id=film.media_id))
+    gateway = await door.engine._open_gateway()
     await client.close()
-    await until(lambda: mine.token not in door.engine._gateway._sessions)
+    await until(lambda: mine.token not in gateway._sessions)
     async with aiohttp.ClientSession() as session:
         async with session.get(mine.master) as answer:
             assert answer.status == 404
