@@ -35,8 +35,10 @@ bench: $(READY) system
 soak: $(READY)
 	$(BIN)/python -m tests.simulation --minutes $(MINUTES)
 
+# One folder under dist/ with the program and all it needs; it must play a film before it counts as built.
 package: $(READY) system
-	$(BIN)/pyinstaller --noconfirm packaging/hearthreel.spec
+	$(BIN)/pyinstaller --noconfirm --log-level WARN packaging/hearthreel.spec
+	@packaging/check-package dist/hearthreel/hearthreel
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Hearthreel needs Python 3.11 or newer")'
