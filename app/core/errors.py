@@ -55,6 +55,9 @@ class ErrorCode(StrEnum):
     BAD_SETTING = "bad-setting"
     BAD_MESSAGE = "bad-message"
     DAMAGED_SOURCE = "damaged-source"
+    DISCONNECTED = "disconnected"
+    NOT_TRUSTED = "not-trusted"
+    UNREACHABLE = "unreachable"
     INTERNAL = "internal"
 
 
