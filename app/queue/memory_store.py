@@ -193,6 +193,9 @@ class MemoryRowTable:
         self._check_writable()
         self._generations = (*self._generations, generation)
 
+    def known_peers(self) -> tuple[str, ...]:
+        return tuple(sorted(self._cursors))
+
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         return self._cursors.get(peer)
 

@@ -371,6 +371,9 @@ class RowJobStore:
     def changes_since(self, cursor: FeedCursor | None, *, limit: int = 500) -> Changes:
         return self._replica.changes_since(cursor, limit=limit)
 
+    def known_peers(self) -> tuple[str, ...]:
+        return self._rows.known_peers()
+
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         return self._rows.peer_cursor(peer)
 

@@ -187,6 +187,10 @@ class RowTable(Protocol):
         """Add a generation."""
         ...
 
+    def known_peers(self) -> tuple[str, ...]:
+        """Return the devices that have a cursor here, in order."""
+        ...
+
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         """Return up to where the rows of ``peer`` are here."""
         ...

@@ -1,7 +1,8 @@
 """What this device does next: a pure choice among open tasks, or the reason why there is nothing to do.
 
 Order: what somebody waits to watch; index; what makes a job playable (first chunk, sound, quick stage); then by the
-job's priority, the order of adding, the order in the film. A task whose resource is taken does not hold up others.
+job's priority, the order of adding, the order in the film. A task whose resource is taken, or that
+had better be done elsewhere (``app.queue.pool``), does not hold up others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from app.media.plan import Plan
+from app.queue.abilities import Abilities
+from app.queue.pool import Needs, Peer, Refusal, why_not
 from app.queue.rows import JobRow, TaskRow
 from app.queue.targets import (
     ResourceClass,
@@ -22,6 +25,9 @@ from app.queue.targets import (
     rank_of,
     resource_of,
 )
+
+ALONE = Abilities(works=True, speed=1, memory_bytes=2**53 - 1, free_bytes=2**53 - 1)
+"""What a device can do that compares itself with nobody."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +46,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Targets that must be completed before."""
     resting_until_s: float | None = None
     """Monotonic moment before which the task is not tried again."""
+    needs: Needs = Needs()
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +57,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is nothing to do, in words."""
     look_again_at_s: float | None = None
     """Monotonic moment at which waiting alone changes the answer."""
+    reasons: Mapping[str, str] = {}
+    """Job → why its next task is not begun, in words."""
 
 
 def candidate_of(
@@ -60,6 +69,7 @@ def candidate_of(
     completed: Collection[str] = (),
     failed: Collection[str] = (),
     resting_until_s: float | None = None,
+    needs: Needs | None = None,
 ) -> Candidate:
     """Return ``task`` as a candidate; ``completed`` and ``failed`` are targets of its job.
 
@@ -77,6 +87,7 @@ def candidate_of(
         weight=plan.set_named(target.name).weight if plan and target.kind is TaskKind.VIDEO else 0,
         missing=missing_for(spec, plan, completed, failed=failed) if plan else (),
         resting_until_s=resting_until_s,
+        needs=needs or Needs(),
     )
 
 
@@ -101,27 +112,45 @@ def choose_task(
     wanted: Collection[str],
     free: Mapping[ResourceClass, int],
     now_s: float,
+    me: Abilities = ALONE,
+    peers: Sequence[Peer] = (),
 ) -> Decision:
     """Return the task to claim now, or why there is none.
 
-    ``wanted`` are the ids of tasks that somebody waits to watch, ``free`` how many tasks of each class may be begun.
+    ``wanted`` are the ids of tasks that somebody waits to watch, ``free`` how many tasks of each class may be begun,
+    ``me`` what this device can do, ``peers`` the other devices that can be heard.
     """
-    known = list(candidates)
-    awake = [one for one in known if one.resting_until_s is None or one.resting_until_s <= now_s]
-    ready = [one for one in awake if not one.missing]
-    startable = [one for one in ready if free.get(one.resource, 0) > 0]
-    if startable:
-        return Decision(task_id=min(startable, key=lambda one: order_of(one, wanted)).task_id)
-    moments = [one.resting_until_s for one in known if one.resting_until_s is not None and one.resting_until_s > now_s]
-    return Decision(reason=_reason(known, awake, ready, now_s), look_again_at_s=min(moments, default=None))
+    reasons: dict[str, str] = {}
+    moments: list[float] = []
+    for one in sorted(candidates, key=lambda candidate: order_of(candidate, wanted)):
+        refusal = _why_not_now(one, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
+        if refusal is None:
+            return Decision(task_id=one.task_id)
+        reasons.setdefault(one.job_id, refusal.reason)
+        if refusal.for_s is not None:
+            moments.append(now_s + refusal.for_s)
+    reason = next(iter(reasons.values()), "There is nothing to do.")
+    return Decision(reason=reason, look_again_at_s=min(moments, default=None), reasons=reasons)
 
 
-def _reason(known: Sequence[Candidate], awake: Sequence[Candidate], ready: Sequence[Candidate], now_s: float) -> str:
-    if not known:
-        return "There is nothing to do."
-    if ready:
-        return "It waits until work that runs now is done."
-    if awake:
-        return f"It waits for {awake[0].missing[0]}."
-    moments = (one.resting_until_s for one in known if one.resting_until_s is not None)
-    return f"It will be tried again in {max(1, round(min(moments) - now_s))} s."
+def _why_not_now(
+    candidate: Candidate,
+    *,
+    wanted: Collection[str],
+    free: Mapping[ResourceClass, int],
+    now_s: float,
+    me: Abilities,
+    peers: Sequence[Peer],
+) -> Refusal | None:
+    until_s = candidate.resting_until_s
+    if until_s is not None and until_s > now_s:
+        left_s = until_s - now_s
+        return Refusal(reason=f"It will be tried again in {max(1, round(left_s))} s.", for_s=left_s)
+    if candidate.missing:
+        return Refusal(reason=f"It waits for {candidate.missing[0]}.")
+    if free.get(candidate.resource, 0) <= 0:
+        return Refusal(reason="It waits until work that runs now is done.")
+    needs = candidate.needs
+    if candidate.task_id in wanted:
+        needs = msgspec.structs.replace(needs, is_wanted=True)
+    return why_not(needs, me, peers)

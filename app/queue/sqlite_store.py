@@ -362,6 +362,9 @@ class SqliteRowTable:
         values = (generation.id, generation.starts_after)
         self._database.execute("INSERT INTO feed_generations (id, starts_after) VALUES (?, ?)", values)
 
+    def known_peers(self) -> tuple[str, ...]:
+        return tuple(str(row["peer"]) for row in self._database.rows("SELECT peer FROM feed_cursors ORDER BY peer"))
+
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         row = self._database.row("SELECT generation, number FROM feed_cursors WHERE peer = ?", (peer,))
         return FeedCursor(generation=row["generation"], number=row["number"]) if row else None

@@ -230,6 +230,10 @@ class JobStore(Protocol):
         """Return the first changes after a cursor that this replica gave out; None and unknown ones mean all."""
         ...
 
+    def known_peers(self) -> tuple[str, ...]:
+        """Return the devices that rows came from, ever."""
+        ...
+
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         """Return the cursor with which to ask ``peer`` for more."""
         ...

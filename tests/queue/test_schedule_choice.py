@@ -123,8 +123,9 @@ def test_a_resting_task_is_left_alone_until_its_moment(plan: Plan) -> None:
     bench = Bench(plan)
     bench.add(indexed=False)
     resting = [replace(one, resting_until_s=7.0) for one in bench.candidates()]
+    words = "It will be tried again in 5 s."
     assert choose_task(resting, wanted=(), free=FREE, now_s=2.0) == Decision(
-        reason="It will be tried again in 5 s.", look_again_at_s=7.0
+        reason=words, look_again_at_s=7.0, reasons={resting[0].job_id: words}
     )
     assert choose_task(resting, wanted=(), free=FREE, now_s=7.0).task_id == resting[0].task_id
 

@@ -1,0 +1,76 @@
+"""What doing a task takes: work, room, memory, and how much of the source it reads. Pure estimates from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.media.plan import Plan, ticks_to_s
+from app.media.source import TICKS_PER_S
+from app.queue.pool import Needs
+from app.queue.rows import JobRow
+from app.queue.targets import ResourceClass, Target, TaskKind, resource_of
+
+_SOUND_WEIGHT = 40
+"""A sound track costs about as much as a picture of 40 thousand pixels."""
+_CHILD_BYTES = 64 << 20
+_BYTES_PER_PIXEL = 270
+"""Memory of a child, by pixels of its largest rendition; measured with the default ladder."""
+_STILLS_BYTES = 32 << 20
+
+
+def weight_of(target: Target, plan: Plan) -> int:
+    """Return a task's share of the work: film ticks times thousands of pixels."""
+    if target.kind is TaskKind.VIDEO:
+        start, end = plan.chunk_ticks(plan.chunks[target.chunk])
+        return (end - start) * max(1, plan.set_named(target.name).weight)
+    if target.kind is TaskKind.AUDIO:
+        return plan.duration_ticks * _SOUND_WEIGHT
+    return 0
+
+
+def needs_of(
+    job: JobRow, target: Target, plan: Plan | None, *, undone: Iterable[Target], has_source: bool, open_s: float = 0.0
+) -> Needs:
+    """Return what doing ``target`` takes; ``undone`` are all targets of the job without a result, this one too.
+
+    ``plan`` may be None for ``index`` only.
+    """
+    if target.kind is TaskKind.PUBLISH:
+        return Needs(open_s=open_s)
+    is_index = plan is None or target.kind is TaskKind.INDEX
+    common = Needs(has_source=has_source, source_at=job.added.device, only_at_source=is_index, open_s=open_s)
+    if plan is None or is_index:
+        return common
+    start, end = _range_of(target, plan)
+    is_heavy = resource_of(target, plan) is ResourceClass.HEAVY
+    return Needs(
+        work=weight_of(target, plan) / TICKS_PER_S if is_heavy else 0.0,
+        job_work=sum(weight_of(one, plan) for one in undone) / TICKS_PER_S if is_heavy else 0.0,
+        source_bytes=job.size_bytes * (end - start) // max(1, plan.duration_ticks),
+        disk_bytes=_disk_bytes(target, plan, ticks_to_s(end - start)),
+        memory_bytes=_memory_bytes(target, plan) if is_heavy else 0,
+        has_source=common.has_source,
+        source_at=common.source_at,
+        only_at_source=common.only_at_source,
+        open_s=open_s,
+    )
+
+
+def _range_of(target: Target, plan: Plan) -> tuple[int, int]:
+    if target.kind is TaskKind.VIDEO:
+        return plan.chunk_ticks(plan.chunks[target.chunk])
+    return 0, plan.duration_ticks
+
+
+def _disk_bytes(target: Target, plan: Plan, seconds: float) -> int:
+    if target.kind is TaskKind.VIDEO:
+        rates = sum(plan.rendition(name).max_rate for name in plan.set_named(target.name).renditions)
+        return round(rates * seconds / 8)
+    if target.kind is TaskKind.AUDIO:
+        return round(plan.track(target.name).bit_rate * seconds / 8)
+    return _STILLS_BYTES
+
+
+def _memory_bytes(target: Target, plan: Plan) -> int:
+    renditions = (plan.rendition(name) for name in plan.set_named(target.name).renditions)
+    return _CHILD_BYTES + _BYTES_PER_PIXEL * max(one.width * one.height for one in renditions)
