@@ -20,11 +20,23 @@ MAX_FRAME_BYTES = 256 << 20
 _LENGTH = struct.Struct(">I")
 
 
+class RemoteSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a source that another device holds is read: see ``app.transcode.remote_source``."""
+
+    port: int
+    token: bytes
+    size_bytes: int
+
+    def __repr__(self) -> str:
+        return f"RemoteSource({self.size_bytes} bytes)"
+
+
 class SourceHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """How the child reaches the source: an inherited descriptor, or (where there are none) a path."""
+    """How the child reaches the source: an inherited descriptor, (where there are none) a path, or from afar."""
 
     fd: int | None = None
     path: bytes | None = None
+    remote: RemoteSource | None = None
 
 
 class ProbeSource(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import av
@@ -18,13 +18,17 @@ from av.stream import Discard
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.transcode.messages import SourceHandle
-from app.transcode.sniff import BoxFacts, ByteFile, refuse_what_is_no_film
+from app.transcode.remote_source import RemoteFile
+from app.transcode.sniff import BoxFacts, ByteFile, Readable, refuse_what_is_no_film
 
 DEMUXERS = (
     "mov,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,rm,gif,apng,h264,hevc,m4v,mxf,nut,wtv,dv,ivf,obu,"
     "yuv4mpegpipe,vc1,wav,w64,mp3,flac,aac,ac3,eac3,aiff,caf,amr"
 )
 """Self-contained formats only: never a playlist, a script, a sequence of pictures or a network stream."""
+
+_BUFFER_BYTES = 256 << 10
+"""Of one read from afar."""
 
 _OPTIONS = {"format_whitelist": DEMUXERS, "max_streams": "256"}
 
@@ -50,16 +54,33 @@ class OpenSource:
 @contextlib.contextmanager
 def open_source(handle: SourceHandle) -> Iterator[OpenSource]:
     """Open the source that the parent passed; raises ``ExpectedError`` for what is no film."""
+    if handle.remote is not None:
+        with RemoteFile(handle.remote) as remote:
+            yield from _opened(_RemoteBytes(remote), lambda: _open_file(remote))
+        return
     with _descriptor(handle) as fd:
-        file = ByteFile(fd)
-        boxes = refuse_what_is_no_film(file)
-        os.lseek(fd, 0, os.SEEK_SET)
-        try:
-            container = _open(fd)
-        except FFmpegError as error:
-            raise _opening_error(error) from error
-        with container:
-            yield OpenSource(container, boxes, file.size)
+        yield from _opened(ByteFile(fd), lambda: _open(fd))
+
+
+def _opened(file: Readable, open_container: Callable[[], av.container.InputContainer]) -> Iterator[OpenSource]:
+    boxes = refuse_what_is_no_film(file)
+    try:
+        container = open_container()
+    except FFmpegError as error:
+        raise _opening_error(error) from error
+    with container:
+        yield OpenSource(container, boxes, file.size)
+
+
+class _RemoteBytes:
+    """A remote file for a first look at its bytes."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+        self.size = file.size
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self._file.read_at(offset, length)
 
 
 @contextlib.contextmanager
@@ -76,10 +97,17 @@ def _descriptor(handle: SourceHandle) -> Iterator[int]:
 
 
 def _open(fd: int) -> av.container.InputContainer:
+    os.lseek(fd, 0, os.SEEK_SET)
     if os.name == "posix":
         return av.open("fd:", "r", options={**_OPTIONS, "fd": str(fd), "protocol_whitelist": "fd"})
     # Windows: FFmpeg's fd protocol needs the C runtime's table, which another runtime's descriptor is not in.
-    return av.open(os.fdopen(os.dup(fd), "rb"), "r", options={**_OPTIONS, "protocol_whitelist": "none"})
+    return _open_file(os.fdopen(os.dup(fd), "rb"))
+
+
+def _open_file(file: Any) -> av.container.InputContainer:
+    options = {**_OPTIONS, "protocol_whitelist": "none"}
+    container: av.container.InputContainer = av.open(file, "r", options=options, buffer_size=_BUFFER_BYTES)
+    return container
 
 
 def _opening_error(error: FFmpegError) -> ExpectedError:

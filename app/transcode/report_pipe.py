@@ -36,10 +36,14 @@ class ReportPipe:
         return await asyncio.get_running_loop().run_in_executor(self._thread, _read_report, self._file)
 
     async def close(self) -> None:
-        """Stop reading; the child must have ended, because a read that waits ends only with it."""
+        """Stop reading; the child must have ended, because a read that waits ends only with it.
+
+        It is closed all the same when the caller is cancelled meanwhile.
+        """
         self.started()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
         self._thread.shutdown(wait=False)
+        await asyncio.shield(closing)
 
 
 def _read_report(file: BinaryIO) -> Report | None:

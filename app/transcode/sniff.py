@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -25,6 +26,16 @@ class BoxFacts(msgspec.Struct, frozen=True, kw_only=True):
     has_movie: bool
     is_protected: bool
     dolby_vision_profile: int | None = None
+
+
+class Readable(Protocol):
+    """A file of known size that is read anywhere."""
+
+    size: int
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to ``length`` bytes at ``offset``."""
+        ...
 
 
 class ByteFile:
@@ -46,7 +57,7 @@ class ByteFile:
             os.lseek(self._fd, position, os.SEEK_SET)
 
 
-def refuse_what_is_no_film(file: ByteFile) -> BoxFacts | None:
+def refuse_what_is_no_film(file: Readable) -> BoxFacts | None:
     """Return what ISO boxes say (None for other formats); raise ``ExpectedError`` for what can never be a film."""
     if file.size == 0:
         raise ExpectedError(ErrorCode.EMPTY, "The file is empty. If it is still being copied, add it again afterwards.")
@@ -59,7 +70,7 @@ def refuse_what_is_no_film(file: ByteFile) -> BoxFacts | None:
     return None
 
 
-def _refuse_broken_boxes(file: ByteFile) -> BoxFacts:
+def _refuse_broken_boxes(file: Readable) -> BoxFacts:
     facts = read_box_facts(file)
     if not facts.has_movie:
         raise ExpectedError(
@@ -74,7 +85,7 @@ def _refuse_broken_boxes(file: ByteFile) -> BoxFacts:
     return facts
 
 
-def read_box_facts(file: ByteFile) -> BoxFacts:
+def read_box_facts(file: Readable) -> BoxFacts:
     """Walk the top-level boxes of an ISO media file."""
     has_movie = False
     movie = b""
@@ -89,7 +100,7 @@ def read_box_facts(file: ByteFile) -> BoxFacts:
     )
 
 
-def _top_boxes(file: ByteFile) -> Iterator[tuple[bytes, int, int]]:
+def _top_boxes(file: Readable) -> Iterator[tuple[bytes, int, int]]:
     position = 0
     while position + 8 <= file.size:
         header = file.read(position, 16)

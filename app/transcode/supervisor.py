@@ -38,6 +38,7 @@ from app.transcode.messages import (
     MakeSample,
     PlayThrough,
     ProbeSource,
+    RemoteSource,
     Report,
     Request,
     SourceHandle,
@@ -163,6 +164,18 @@ class Supervisor:
             )
         finally:
             os.close(fd)
+
+    async def run_from_afar(
+        self,
+        request: S,
+        source: RemoteSource,
+        *,
+        on_report: OnReport | None = None,
+        control: ChildControl | None = None,
+    ) -> Done:
+        """Carry out ``request`` on a source that another device holds."""
+        filled = msgspec.structs.replace(request, source=SourceHandle(remote=source))
+        return await self.run(filled, on_report=on_report, control=control)
 
     async def run(
         self,
@@ -385,11 +398,13 @@ class _Run:
     async def end(self) -> None:
         """See the process gone, whatever happened; its pipes are closed."""
         self._kill()
-        await asyncio.shield(self._process.wait())
-        for task in self._tasks:
-            task.cancel()
+        try:
+            await asyncio.shield(self._process.wait())
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            transport = getattr(self._process, "_transport", None)
+            if transport is not None:
+                transport.close()
+            await self._reports.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.shield(self._reports.close())
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:
-            transport.close()
