@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from app.core.errors import ExpectedError
 from app.storage.index import ShardIndex
 from app.storage.reach import GetShard, reached
-from app.storage.shard_store import ShardStore
+from app.storage.shard_store import MissingShardError, ShardStore
 
 GRACE_MS = 24 * 60 * 60 * 1000
 QUARANTINE_MS = 30 * 24 * 60 * 60 * 1000
@@ -35,10 +35,14 @@ def collect(
     removed: Iterable[str],
     now_ms: int,
     grace_ms: int,
+    others: bool,
 ) -> CollectReport:
-    """Delete what no root of ``live`` reaches: at once what ``removed`` reaches, the rest after ``grace_ms``."""
+    """Delete what no root of ``live`` reaches: at once what ``removed`` reaches, the rest after ``grace_ms``.
+
+    With ``others`` there are other devices, and a shard that was never here is no reason to stop: it is there.
+    """
     with index.collection():
-        kept, blocked = _reached_by(get, live)
+        kept, blocked = _reached_by(get, live, is_elsewhere=lambda name: others and not index.knows(name))
         if blocked:
             return CollectReport(blocked_by=blocked)
         gone = _names_of_removed(get, removed) - kept
@@ -62,13 +66,15 @@ def _delete(
     return shards, size
 
 
-def _reached_by(get: GetShard, live: Iterable[str]) -> tuple[set[bytes], tuple[str, ...]]:
+def _reached_by(
+    get: GetShard, live: Iterable[str], *, is_elsewhere: Callable[[str], bool]
+) -> tuple[set[bytes], tuple[str, ...]]:
     names: set[bytes] = set()
     blocked: list[str] = []
     for root in live:
-        try:
-            names.update(bytes.fromhex(shard.name) for shard in reached(get, root))
-        except ExpectedError:
+        errors: list[ExpectedError] = []
+        names.update(bytes.fromhex(shard.name) for shard in reached(get, root, on_error=errors.append))
+        if not all(isinstance(error, MissingShardError) and is_elsewhere(error.name) for error in errors):
             blocked.append(root)
     return names, tuple(blocked)
 

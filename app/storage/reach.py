@@ -79,6 +79,16 @@ def decode_bundle(content: bytes) -> Bundle:
     return decode_canonical(content, Bundle)
 
 
+def tree_names(get: GetShard, capability: Capability) -> Iterator[str]:
+    """Yield the names of the manifests and content shards of a file, as far as its manifests can be read."""
+    walk = _Walk(get=get, on_error=_pass_over)
+    yield from (shard.name for shard in walk.tree(root_of(capability), capability.depth, by_reference=False))
+
+
+def _pass_over(_error: ExpectedError) -> None:
+    """Go on with what can be read."""
+
+
 def reached(
     get: GetShard, text: str, *, on_error: Callable[[ExpectedError], None] | None = None
 ) -> Iterator[ReachedShard]:
@@ -105,11 +115,11 @@ class _Walk:
         if capability.bundle and inside_bundle:
             self._tell(ExpectedError(ErrorCode.BAD_MESSAGE, "A bundle holds a bundle; retry the job that made it."))
             return
-        yield from self._tree(root_of(capability), capability.depth, by_reference=capability.by_reference)
+        yield from self.tree(root_of(capability), capability.depth, by_reference=capability.by_reference)
         if capability.bundle:
             yield from self._entries(capability)
 
-    def _tree(self, entry: Entry, depth: int, *, by_reference: bool) -> Iterator[ReachedShard]:
+    def tree(self, entry: Entry, depth: int, *, by_reference: bool) -> Iterator[ReachedShard]:
         yield ReachedShard(name=entry.name, by_reference=by_reference and depth == 0)
         if depth == 0:
             return
@@ -119,7 +129,7 @@ class _Walk:
             self._tell(error)
             return
         for child in manifest.entries:
-            yield from self._tree(child, depth - 1, by_reference=by_reference)
+            yield from self.tree(child, depth - 1, by_reference=by_reference)
 
     def _entries(self, capability: Capability) -> Iterator[ReachedShard]:
         try:

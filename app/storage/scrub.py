@@ -9,7 +9,7 @@ import msgspec
 from app.core.errors import ErrorCode, ExpectedError
 from app.storage.index import ShardIndex
 from app.storage.reach import GetShard, reached
-from app.storage.shard_store import VerifyingStore
+from app.storage.shard_store import MissingShardError, VerifyingStore
 
 ScrubProgress = Callable[[float], None]
 """Told the share done, from 0 to 1; may raise to stop."""
@@ -46,13 +46,22 @@ def scrub(
     live: Iterable[str],
     progress: ScrubProgress,
     repair: bool,
+    others: bool,
 ) -> ScrubReport:
-    """Check everything in ``store`` and what the roots ``live`` need; without ``repair`` nothing is changed."""
+    """Check everything in ``store`` and what the roots ``live`` need; without ``repair`` nothing is changed.
+
+    With ``others`` there are other devices: a shard that the index does not know was never here, and is not missing.
+    """
+
+    def is_elsewhere(name: str) -> bool:
+        return others and not index.knows(name)
+
     roots = tuple(live)
-    needed, unreadable = _needed(store.peek, roots)
+    needed, unreadable = _needed(store.peek, roots, is_elsewhere)
     scan = _Scan(store=store, index=index, needed=needed)
     scan.run(progress)
-    missing = tuple(sorted(name.hex() for name in needed if store.stat(name.hex()) is None))
+    absent = (name.hex() for name in needed if store.stat(name.hex()) is None)
+    missing = tuple(sorted(name for name in absent if not is_elsewhere(name)))
     bad = {*scan.damaged, *missing}
     affected = tuple(root for root in roots if root in unreadable or _touches(store.peek, root, bad))
     stray_files = tuple(store.strays())
@@ -68,7 +77,7 @@ def scrub(
     )
 
 
-def _needed(get: GetShard, roots: tuple[str, ...]) -> tuple[set[bytes], set[str]]:
+def _needed(get: GetShard, roots: tuple[str, ...], is_elsewhere: Callable[[str], bool]) -> tuple[set[bytes], set[str]]:
     """Return the names that must be in the vault, and the roots that could not be read to the end."""
     needed: set[bytes] = set()
     unreadable: set[str] = set()
@@ -76,7 +85,7 @@ def _needed(get: GetShard, roots: tuple[str, ...]) -> tuple[set[bytes], set[str]
         errors: list[ExpectedError] = []
         walk = reached(get, root, on_error=errors.append)
         needed.update(bytes.fromhex(shard.name) for shard in walk if not shard.by_reference)
-        if errors:
+        if not all(isinstance(error, MissingShardError) and is_elsewhere(error.name) for error in errors):
             unreadable.add(root)
     return needed, unreadable
 

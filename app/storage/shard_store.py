@@ -87,13 +87,21 @@ def check_name(name: str) -> str:
     return name
 
 
-def missing_shard(name: str) -> ExpectedError:
+class MissingShardError(ExpectedError):
+    """A shard is not here; another device may have it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            ErrorCode.MISSING_SHARD,
+            f"A piece of a film is not on this device (shard {name[:12]}…); "
+            "run `hearthreel verify` to see what it affects.",
+        )
+        self.name = name
+
+
+def missing_shard(name: str) -> MissingShardError:
     """Return the error for a shard that is not here."""
-    return ExpectedError(
-        ErrorCode.MISSING_SHARD,
-        f"A piece of a film is not on this device (shard {name[:12]}…); "
-        "run `hearthreel verify` to see what it affects.",
-    )
+    return MissingShardError(name)
 
 
 def damaged_shard(name: str, problem: str) -> ExpectedError:

@@ -6,7 +6,7 @@ release Python's global lock, so a small pool of threads seals faster than one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -16,15 +16,15 @@ from app.core.encoding import encode_canonical
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.media.film import Bundle
 from app.storage.capability import Capability, format_capability, parse_capability
-from app.storage.cipher import SealedShard, VaultKey
+from app.storage.cipher import SealedShard, VaultKey, name_of
 from app.storage.collection import GRACE_MS, CollectReport, collect
 from app.storage.content import KeepShard, cut, cut_stream, write_content
 from app.storage.index import ShardIndex
 from app.storage.manifest import Shape
 from app.storage.padding import padded_length
-from app.storage.reach import Leaf, decode_bundle, leaves, open_entry, reached, read_content
+from app.storage.reach import Leaf, decode_bundle, leaves, open_entry, reached, read_content, tree_names
 from app.storage.scrub import ScrubProgress, ScrubReport, scrub
-from app.storage.shard_store import ShardStore, VerifyingStore
+from app.storage.shard_store import ShardStore, VerifyingStore, damaged_shard
 
 _SHAPE = Shape()
 
@@ -105,12 +105,37 @@ class Vault:
             )
         return decode_bundle(read_content(self._get, parsed))
 
-    def shards_of(self, capability: str) -> frozenset[str]:
+    def shards_of(self, capability: str, *, on_error: Callable[[ExpectedError], None] | None = None) -> frozenset[str]:
         """Return the names of all shards it reaches: manifests, content, and for a bundle what its entries reach.
 
         For a source by reference this includes shards that are not in the vault.
         """
-        return frozenset(shard.name for shard in reached(self._get, capability))
+        return frozenset(shard.name for shard in reached(self._get, capability, on_error=on_error))
+
+    def take_shard(self, name: str, data: bytes) -> None:
+        """Put a shard that another device gave; raises ``ExpectedError`` damaged-shard when it is not that one."""
+        if name_of(data) != name:
+            raise damaged_shard(name, "another device sent other bytes")
+        with self._index.writing(name):
+            is_new = self._store.put(name, data)
+            self._index.note_written(name, size=len(data), now_ms=self._clock.wall_ms(), is_hit=not is_new)
+
+    def give_shard(self, name: str) -> bytes:
+        """Return the sealed bytes of a shard, verified, for another device; raises as ``read_all``."""
+        return self._get(name)
+
+    def has_shard(self, name: str) -> bool:
+        """Whether a shard is here, by a look at its file."""
+        return self._store.stat(name) is not None
+
+    def missing_of(self, capability: str) -> tuple[str, ...]:
+        """Return shards that reading ``capability`` (of a bundle only its own list) needs and that are not here.
+
+        Where a manifest is missing, what is below it is not known yet: bring what is missing and ask again.
+        """
+        parsed = parse_capability(capability)
+        names = tree_names(self._store.peek, parsed)
+        return tuple(dict.fromkeys(name for name in names if self._store.stat(name) is None))
 
     def keep_shard(self, sealed: SealedShard) -> None:
         """Put a sealed shard, so that it is here durably and its grace period starts anew."""
@@ -121,14 +146,21 @@ class Vault:
             )
 
     def collect(
-        self, live: Iterable[str], *, now_ms: int, grace_ms: int = GRACE_MS, removed: Iterable[str] = ()
+        self,
+        live: Iterable[str],
+        *,
+        now_ms: int,
+        grace_ms: int = GRACE_MS,
+        removed: Iterable[str] = (),
+        others: bool = False,
     ) -> CollectReport:
         """Give back what no capability in ``live`` reaches and nobody wrote or hit for ``grace_ms``.
 
         What ``removed`` reached goes at once. ``live`` must hold everything that counts: bundles and other
         capabilities of rows, the segments of running tasks, the manifests of sources. ``grace_ms=0`` is for a vault
         in which nothing is being made; use ``removed`` otherwise. Nothing that is written after the call began is
-        removed. When a live root cannot be read to the end, nothing is removed at all and the report names it.
+        removed. When a live root cannot be read to the end, nothing is removed at all and the report names it; with
+        ``others`` (the space has other devices) only if what is missing was here before.
         """
         return collect(
             store=self._raw,
@@ -138,13 +170,29 @@ class Vault:
             removed=removed,
             now_ms=now_ms,
             grace_ms=grace_ms,
+            others=others,
         )
 
     def verify(
-        self, live: Iterable[str], *, progress: ScrubProgress | None = None, repair: bool = False
+        self,
+        live: Iterable[str],
+        *,
+        progress: ScrubProgress | None = None,
+        repair: bool = False,
+        others: bool = False,
     ) -> ScrubReport:
-        """Read and check every shard; with ``repair`` set bad ones and strays aside and rebuild the index."""
-        return scrub(store=self._store, index=self._index, live=live, progress=progress or _say_nothing, repair=repair)
+        """Read and check every shard; with ``repair`` set bad ones and strays aside and rebuild the index.
+
+        With ``others`` (the space has other devices) what was never here is not missing.
+        """
+        return scrub(
+            store=self._store,
+            index=self._index,
+            live=live,
+            progress=progress or _say_nothing,
+            repair=repair,
+            others=others,
+        )
 
     def rebuild_index(self) -> None:
         """Make the index say what the files say."""

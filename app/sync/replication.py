@@ -28,6 +28,8 @@ import msgspec
 from app.queue.feed import Applied, Changes, FeedCursor, FeedRow
 
 ROWS_PER_ANSWER = 200
+BYTES_PER_ANSWER = 1 << 20
+"""More only for a single row that is larger; the film of a long evening has some hundred kilobytes."""
 ASK_AGAIN_AFTER_S = 5.0
 """After an answer that did not come."""
 POLL_AFTER_S = 30.0
@@ -113,6 +115,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     """The claim's token that the peer has answered."""
     own_news: tuple[str, ...] = ()
     """Rows that say that this device was restored from a backup, or lives twice."""
+    changed: bool = False
+    """Whether jobs are not what they were."""
 
 
 class Replication:
@@ -163,7 +167,7 @@ class Replication:
                 return self._answer(message)
             case Answer():
                 applied = self._store.apply_rows(message.rows, from_peer=self._peer)
-                return Received(answered=message.ask, own_news=applied.own_news)
+                return Received(answered=message.ask, own_news=applied.own_news, changed=bool(applied.changed))
 
     def _want(self, now_s: float) -> Want:
         self._ask_at_s = now_s + ASK_AGAIN_AFTER_S
@@ -177,22 +181,28 @@ class Replication:
         return Received() if self._is_waiting else Received(replies=(self._want(now_s),))
 
     def _give(self, want: Want) -> Received:
-        changes = self._store.changes_since(want.since, limit=ROWS_PER_ANSWER)
+        limit = ROWS_PER_ANSWER
+        changes = self._store.changes_since(want.since, limit=limit)
+        while limit > 1 and sum(len(row.document) for row in changes.rows) > BYTES_PER_ANSWER:
+            limit //= 2
+            changes = self._store.changes_since(want.since, limit=limit)
         answer = Rows(since=want.since, rows=changes.rows, cursor=changes.cursor, more=changes.more)
         return Received(replies=(answer,))
 
     def _take(self, rows: Rows, now_s: float) -> Received:
         applied = self._store.apply_rows(rows.rows, from_peer=self._peer, peer_cursor=rows.cursor, since=rows.since)
         self._is_waiting = False
+        changed = bool(applied.changed)
         if rows.more or self._has_news:
-            return Received(replies=(self._want(now_s),), own_news=applied.own_news)
+            return Received(replies=(self._want(now_s),), own_news=applied.own_news, changed=changed)
         self._ask_at_s = now_s + POLL_AFTER_S
-        return Received(own_news=applied.own_news)
+        return Received(own_news=applied.own_news, changed=changed)
 
     def _answer(self, claimed: Claimed) -> Received:
         applied = self._store.apply_rows(claimed.rows, from_peer=self._peer)
         rows = self._store.rows_about((claimed.task_id,), job_ids=_jobs_in(claimed.rows))
-        return Received(replies=(Answer(ask=claimed.ask, rows=rows),), own_news=applied.own_news)
+        answer = Answer(ask=claimed.ask, rows=rows)
+        return Received(replies=(answer,), own_news=applied.own_news, changed=bool(applied.changed))
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True):
