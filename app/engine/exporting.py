@@ -91,7 +91,9 @@ async def _capabilities(films: EngineFilms, view: FilmView, name: str) -> list[s
     found = [await films.find(view, name, number) for number in numbers]
     if any(one is None for one in found):
         raise ExpectedError(ErrorCode.RESULT_LOST, "A piece of this film is lost; run verify, then retry its job.")
-    return [one for one in found if one is not None]
+    pieces = [one for one in found if one is not None]
+    await films.have_here(pieces)
+    return pieces
 
 
 class _Feed:

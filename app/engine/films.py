@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 
 import msgspec
@@ -29,6 +29,9 @@ from app.queue.machine import JobState, job_status, outcome_counts, tasks_that_c
 from app.queue.rows import JobRow
 from app.queue.store import JobStore
 from app.queue.targets import Target, TaskKind, decode_index_result, format_target
+from app.storage.shard_store import MissingShardError
+
+Bring = Callable[[str], Awaitable[None]]
 
 _CACHED_BUNDLES = 512
 _CACHED_VIEWS = 64
@@ -136,8 +139,10 @@ def _stills_of(done: Mapping[str, str]) -> StillsResult | None:
 class EngineFilms:
     """The gateway's source of films. Implements ``app.playback.source.FilmSource``."""
 
-    def __init__(self, kernel: Kernel, wanted: WantedTasks) -> None:
+    def __init__(self, kernel: Kernel, wanted: WantedTasks, *, bring: Bring) -> None:
+        """``bring`` fetches from other devices what reading a capability needs."""
         self._kernel = kernel
+        self._bring = bring
         self._wanted = wanted
         self._views: OrderedDict[str, tuple[int, FilmView]] = OrderedDict()
         """Media id → (version of the queue, what was read from it)."""
@@ -178,7 +183,20 @@ class EngineFilms:
         capability = (await self._entries(view.stills.bundle)).get((str(kind), number))
         if capability is None:
             raise ExpectedError(ErrorCode.NO_SUCH_ID, "This film has no such picture.")
-        return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+        return await self._read(capability)
+
+    async def _read(self, capability: str) -> bytes:
+        """Return a piece from the vault, else from another device; raises missing-shard when nobody has it."""
+        try:
+            return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+        except MissingShardError:
+            await self._bring(capability)
+            return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+
+    async def have_here(self, capabilities: Iterable[str]) -> None:
+        """Bring pieces into this device's vault; raises missing-shard when nobody has one."""
+        for capability in capabilities:
+            await self._bring(capability)
 
     async def _piece(self, media_id: str, name: str, number: int) -> bytes:
         """Return a piece, waiting until it is made.
@@ -192,7 +210,7 @@ class EngineFilms:
                 view = await self.view(media_id)
                 capability = await self.find(view, name, number)
                 if capability is not None:
-                    return await self._kernel.store(lambda storage, one=capability: storage.vault.read_all(one))  # type: ignore[misc]
+                    return await self._read(capability)
                 self._refuse_waiting(view)
                 preview = self._wanted.preview(view.job_id, name, number)
                 if preview is not None:
@@ -236,6 +254,7 @@ class EngineFilms:
     async def _entries(self, bundle: str) -> dict[tuple[str, int], str]:
         known = self._bundles.get(bundle)
         if known is None:
+            await self._bring(bundle)
             read = await self._kernel.store(lambda storage: storage.vault.read_bundle(bundle))
             known = {(entry.name, entry.number): entry.capability for entry in read.entries}
             self._bundles[bundle] = known

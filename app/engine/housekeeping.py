@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from app.core.encoding import decode_canonical
-from app.core.errors import ErrorCode, ExpectedError
+from app.core.errors import ExpectedError
 from app.core.ids import media_id_of
 from app.engine.api import AffectedFilm, VerifyReport
 from app.engine.kernel import Kernel
@@ -19,8 +19,7 @@ from app.queue.store import JobStore
 from app.queue.targets import TaskKind
 from app.storage.collection import GRACE_MS, CollectReport
 from app.storage.opening import Storage
-
-_LOST = {ErrorCode.MISSING_SHARD, ErrorCode.DAMAGED_SHARD, ErrorCode.BAD_MESSAGE}
+from app.storage.shard_store import MissingShardError
 
 
 class JobRoots(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,15 +51,18 @@ def roots_of_job(job: JobRow, tasks: Iterable[TaskRow]) -> JobRoots:
     return JobRoots(job_id=job.id, title=title_of(job), capabilities=tuple(roots))
 
 
-def is_whole(storage: Storage, bundle: str) -> bool:
-    """Whether everything that ``bundle`` reaches is here; damaged content that was not read yet counts as here."""
-    try:
-        names = storage.vault.shards_of(bundle)
-    except ExpectedError as error:
-        if error.code in _LOST:
-            return False
-        raise
-    return all(storage.disk.stat(name) is not None for name in names)
+def missing_of(storage: Storage, bundle: str) -> frozenset[str] | None:
+    """Return which shards that ``bundle`` reaches are not here; None when a manifest of it cannot be read at all.
+
+    Damaged content that was not read yet counts as here. Below a manifest that is not here nothing is known, so what is
+    missing there is not named.
+    """
+    errors: list[ExpectedError] = []
+    names = storage.vault.shards_of(bundle, on_error=errors.append)
+    missing = frozenset(name for name in names if storage.disk.stat(name) is None)
+    if any(not isinstance(error, MissingShardError) for error in errors):
+        return None
+    return missing
 
 
 def all_roots(store: JobStore) -> tuple[JobRoots, ...]:
@@ -81,21 +83,28 @@ class Housekeeper:
         )
         return jobs, extra
 
+    async def _has_others(self) -> bool:
+        return bool(await self._kernel.queue(lambda store: store.known_peers()))
+
     async def collect(self, *, removed: Iterable[str] = (), grace_ms: int = GRACE_MS) -> CollectReport:
         """Give back what nothing reaches; what ``removed`` reached goes at once."""
         jobs, extra = await self._live()
+        others = await self._has_others()
         live = [*(one for job in jobs for one in job.capabilities), *extra]
         now_ms = self._kernel.clock.wall_ms()
         return await self._kernel.store(
-            lambda storage: storage.vault.collect(live, now_ms=now_ms, grace_ms=grace_ms, removed=tuple(removed))
+            lambda storage: storage.vault.collect(
+                live, now_ms=now_ms, grace_ms=grace_ms, removed=tuple(removed), others=others
+            )
         )
 
     async def verify(self, *, repair: bool, progress: Callable[[float], None]) -> VerifyReport:
         """Read every shard and say what is wrong and whom it affects."""
         jobs, extra = await self._live()
+        others = await self._has_others()
         owners = {one: job for job in jobs for one in job.capabilities}
         report = await self._kernel.store(
-            lambda storage: storage.vault.verify((*owners, *extra), progress=progress, repair=repair)
+            lambda storage: storage.vault.verify((*owners, *extra), progress=progress, repair=repair, others=others)
         )
         hurt = {owners[one].job_id: owners[one].title for one in report.affected if one in owners}
         return VerifyReport(

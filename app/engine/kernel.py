@@ -127,6 +127,11 @@ class Kernel:
         self.changed.set()
         return result
 
+    def note_change(self) -> None:
+        """Note that the queue was changed in a ``queue`` action, and wake those who watch."""
+        self.version += 1
+        self.changed.set()
+
     async def store(self, action: Callable[[Storage], T]) -> T:
         """Run ``action`` on a storage thread."""
         return await _finish(self._storage_threads, action, self.storage)
@@ -149,8 +154,12 @@ async def _finish(threads: ThreadPoolExecutor, action: Callable[[S], T], subject
     """Run ``action`` on a thread; when the caller is cancelled, it gets that only after the action has ended.
 
     An action cannot be stopped half-way, so without this a cancelled writer would write after its canceller cleaned up.
+    Raises ``ExpectedError`` engine-gone when the kernel is closed.
     """
-    future = asyncio.get_running_loop().run_in_executor(threads, action, subject)
+    try:
+        future = asyncio.get_running_loop().run_in_executor(threads, action, subject)
+    except RuntimeError as error:  # the threads were shut down
+        raise ExpectedError(ErrorCode.ENGINE_GONE, "The engine has ended; ask again.") from error
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

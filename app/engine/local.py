@@ -17,6 +17,7 @@ import psutil
 import app
 from app.core.clock import Clock, SystemClock
 from app.core.database import SQLITE_VERSION
+from app.core.device import Device
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.core.ids import media_id_of, resolve_id_prefix
 from app.core.paths import DataDir
@@ -24,9 +25,10 @@ from app.engine import api
 from app.engine.adding import add_path
 from app.engine.exporting import export_film
 from app.engine.films import EngineFilms
-from app.engine.housekeeping import Housekeeper, bundles_of, is_whole, roots_of_job
+from app.engine.housekeeping import Housekeeper, bundles_of, missing_of, roots_of_job
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.lock import EngineLock
+from app.engine.peers import Peers
 from app.engine.rates import RateMeter
 from app.engine.reserve import Reserve
 from app.engine.snapshots import (
@@ -40,6 +42,7 @@ from app.engine.snapshots import (
     track_snapshots,
 )
 from app.engine.wanted import WantedTasks
+from app.engine.watching import LeaseWatch
 from app.engine.worker import Slots, Worker
 from app.media.plan import ticks_to_s
 from app.playback.source import StillKind
@@ -82,8 +85,11 @@ class LocalEngine:
         self._kernel = kernel
         self.lock = lock
         self._wanted = WantedTasks()
-        self._films = EngineFilms(kernel, self._wanted)
-        self._worker = Worker(kernel, self._films, self._wanted, slots=slots or default_slots())
+        self.peers = Peers(kernel)
+        """The other devices; whoever opens links to them hands them over."""
+        self._films = EngineFilms(kernel, self._wanted, bring=self.peers.bring)
+        self._worker = Worker(kernel, self._films, self._wanted, peers=self.peers, slots=slots or default_slots())
+        self._watch = LeaseWatch(kernel, self._worker.own_tokens)
         self._gateway: Gateway | None = None
         self._gateway_opening = asyncio.Lock()
         self._housekeeper = Housekeeper(kernel)
@@ -143,18 +149,33 @@ class LocalEngine:
         engine = cls(kernel, lock, slots=slots)
         engine._may_work = work
         try:
-            engine._tasks = [asyncio.create_task(engine._tell()), asyncio.create_task(engine._keep_house())]
+            engine._tasks = [
+                asyncio.create_task(engine._tell()),
+                asyncio.create_task(engine._keep_house()),
+                asyncio.create_task(engine._watch.run()),
+            ]
             await engine._follow_settings()
         except BaseException:
             await engine.close()
             raise
         return engine
 
+    @property
+    def device(self) -> Device:
+        """Who this engine is among the owner's devices."""
+        return self._kernel.device
+
+    async def start_working(self) -> None:
+        """Begin to work if the settings allow it, though the engine was started without."""
+        self._may_work = True
+        await self._follow_settings()
+
     async def close(self) -> None:
         """Give back what is being done, close everything, release the lock."""
         async with contextlib.AsyncExitStack() as rest:
             rest.callback(self.lock.release)
             rest.push_async_callback(self._kernel.close)
+            rest.push_async_callback(self.peers.close)
             rest.push_async_callback(self._worker.stop)
             if self._gateway is not None:
                 rest.push_async_callback(self._gateway.close)
@@ -216,7 +237,7 @@ class LocalEngine:
             view,
             milli=milli,
             rate_x=self._rates.rate(view.job.id, milli / 1000 * duration) if moves else None,
-            reason=self._why_waiting(),
+            reason=self._why_waiting(view.job.id),
             source=display_path(source.path) if source is not None else None,
             live=live,
             with_tasks=with_tasks,
@@ -233,12 +254,12 @@ class LocalEngine:
                 raise
             return await self._kernel.queue(lambda store: max(milli, store.progress(view.job.id)))
 
-    def _why_waiting(self) -> str | None:
+    def _why_waiting(self, job_id: str) -> str | None:
         if self._kernel.trouble is not None:
             return self._kernel.trouble.message
         if not self._works:
             return "Nothing works on it now; open the app or run “hearthreel worker”."
-        return None
+        return self._worker.reasons.get(job_id)
 
     async def _change_job(self, command: api.ChangeJob) -> api.JobSnapshot:
         job_id = await self._job_id(command.job_id)
@@ -293,18 +314,24 @@ class LocalEngine:
         await self._kernel.change(lambda store: store.retry_job(job_id, fingerprint=name, size_bytes=seen.size_bytes))
 
     async def _lost_tasks(self, job_id: str) -> tuple[str, ...]:
-        """Return the ids of the job's tasks whose results count but are not all here any more."""
+        """Return the ids of the job's tasks whose results count but which nobody who can be reached holds whole."""
         done = await self._kernel.queue(
             lambda store: {
                 task.id: bundles_of(task) for task in store.tasks(job_id) if outcome_counts(store.job(job_id), task)
             }
         )
-        lost = await self._kernel.store(
-            lambda storage: [
-                task_id for task_id, bundles in done.items() if not all(is_whole(storage, one) for one in bundles)
-            ]
+        missing = await self._kernel.store(
+            lambda storage: {
+                task_id: [missing_of(storage, one) for one in bundles] for task_id, bundles in done.items()
+            }
         )
-        return tuple(lost)
+        wanted = {name for found in missing.values() for names in found if names is not None for name in names}
+        elsewhere = await self.peers.have(wanted) if wanted else frozenset()
+        return tuple(
+            task_id
+            for task_id, found in missing.items()
+            if any(names is None or not names <= elsewhere for names in found)
+        )
 
     async def _remove(self, job_id: str) -> None:
         """Remove a job: a published film goes to the Trash, anything else is forgotten at once."""

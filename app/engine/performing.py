@@ -12,11 +12,13 @@ from typing import Any
 from app.core.encoding import encode_canonical
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.engine.kernel import Kernel
+from app.engine.peers import Peers
 from app.engine.publishing import build_film
 from app.media.film import Bundle, BundleEntry, PublishStage, StillsResult, TaskResult
 from app.media.plan import Plan
 from app.playback.source import INIT_NUMBER
 from app.queue.machine import outcome_counts, tasks_that_count
+from app.queue.pool import Needs
 from app.queue.rows import JobRow, Lease, TaskRow
 from app.queue.store import JobStore
 from app.queue.targets import (
@@ -44,7 +46,8 @@ from app.transcode.messages import (
     SourceHandle,
     StillMade,
 )
-from app.transcode.supervisor import ChildControl
+from app.transcode.remote_source import serve_source
+from app.transcode.supervisor import ChildControl, OnReport
 
 _NO_SOURCE = SourceHandle()
 _SEALED_AT_ONCE = 3
@@ -80,6 +83,12 @@ class Running:
         """What it made, sealed together; an outcome may or may not have come to name it."""
         self.keeps_notes = False
         """Whether the notes of what it made stay when it ends: who dropped it collects by them."""
+        self.is_writing = False
+        """Whether its result is being written: what it made is decided by the queue alone from here on."""
+        self.needs = Needs()
+        """What it takes; its room on the disk is set apart while it runs."""
+        self.was_frozen = False
+        """Whether it ever rested, so that its time tells nothing of this device's speed."""
         self._frozen_since_s: float | None = None
 
     @property
@@ -92,10 +101,20 @@ class Running:
         """Names the lease in the table of segments."""
         return LeaseKey(task_id=self.row.id, epoch=self.lease.epoch, token=self.lease.token)
 
+    def abandon(self) -> None:
+        """Stop, because the lease is over: what it makes is not wanted."""
+        self.unwanted = True
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Stop, once: a second cancellation would hit the cleaning up after the first."""
+        if self.task is not None and not self.task.cancelling():
+            self.task.cancel()
+
     def pause(self) -> None:
         """Rest, because the owner paused the job."""
         self.paused = True
-        self.control.freeze()
+        self._freeze()
 
     def resume(self) -> None:
         """Go on, because the owner resumed the job."""
@@ -105,7 +124,7 @@ class Running:
     def give_way(self) -> None:
         """Rest until a chunk that somebody waits for is done."""
         self.gave_way = True
-        self.control.freeze()
+        self._freeze()
 
     def take_back(self) -> None:
         """Go on after that."""
@@ -115,12 +134,16 @@ class Running:
     def step_aside(self) -> None:
         """Rest while a piece of this task is made ahead for somebody who waits."""
         self.steps_aside = True
-        self.control.freeze()
+        self._freeze()
 
     def step_back(self) -> None:
         """Go on after that."""
         self.steps_aside = False
         self._thaw()
+
+    def _freeze(self) -> None:
+        self.was_frozen = True
+        self.control.freeze()
 
     def _thaw(self) -> None:
         if not (self.paused or self.gave_way or self.steps_aside):
@@ -132,16 +155,17 @@ class Running:
             self._frozen_since_s = None
         elif self._frozen_since_s is None:
             self._frozen_since_s = now_s
-        elif now_s - self._frozen_since_s >= limit_s and self.task is not None:
+        elif now_s - self._frozen_since_s >= limit_s:
             self.released = True
-            self.task.cancel()
+            self.cancel()
 
 
 class Performer:
     """Carries tasks out."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, peers: Peers) -> None:
         self._kernel = kernel
+        self._peers = peers
 
     async def perform(self, running: Running) -> None:
         """Do the task and write its result.
@@ -209,9 +233,11 @@ class Performer:
             if stage is PublishStage.FULL:
                 store.compact_job(job.id)
 
+        running.is_writing = True
         await self._kernel.change(publish)
 
     async def _complete(self, running: Running, value: str, *, next_tasks: tuple[Any, ...] = ()) -> None:
+        running.is_writing = True
         await self._kernel.change(
             lambda store: store.complete(running.row.id, running.lease, value=value, next_tasks=next_tasks)
         )
@@ -228,8 +254,10 @@ class Performer:
         return await self._kernel.store(seal)
 
     async def _run_child(self, running: Running, request: Any) -> Done:
-        """Run ``request`` on the job's source, which must be what was added before and after."""
-        source = await self._source(running.job)
+        """Run ``request`` on the job's source, be it here or on another device.
+
+        Raises ``ExpectedError`` disconnected when the device that holds the source went away meanwhile.
+        """
         try:
             async with asyncio.TaskGroup() as sealing:
                 room = asyncio.Semaphore(_SEALED_AT_ONCE)
@@ -241,13 +269,41 @@ class Performer:
                     await room.acquire()
                     sealing.create_task(self._take(running, report)).add_done_callback(lambda _: room.release())
 
-                done = await self._kernel.supervisor.run_on_source(
-                    request, source.path, on_report=take, control=running.control
-                )
+                done = await self._run_on_source(running, request, take)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        await self._source(running.job)
         return done
+
+    async def _run_on_source(self, running: Running, request: Any, take: OnReport) -> Done:
+        job = running.job
+        if await self._kernel.store(lambda storage: find_source(storage, job)) is None and self._is_elsewhere(running):
+            return await self._run_from_afar(running, request, take)
+        source = await self._source(job)
+        done = await self._kernel.supervisor.run_on_source(
+            request, source.path, on_report=take, control=running.control
+        )
+        await self._source(job)  # still what was added, after it was read
+        return done
+
+    def _is_elsewhere(self, running: Running) -> bool:
+        return running.target.kind is not TaskKind.INDEX and self._peers.is_connected(running.job.added.device)
+
+    async def _run_from_afar(self, running: Running, request: Any, take: OnReport) -> Done:
+        """Run ``request`` on a source that a connected device holds, reading only the parts that are needed."""
+        job = running.job
+
+        async def read(offset: int, length: int) -> bytes:
+            return await self._peers.read_source(job.fingerprint, offset, length)
+
+        async with serve_source(size_bytes=job.size_bytes, read=read) as (source, reads):
+            try:
+                return await self._kernel.supervisor.run_from_afar(
+                    request, source, on_report=take, control=running.control
+                )
+            except ExpectedError as error:
+                if reads.failure is not None:
+                    raise reads.failure from error
+                raise
 
     async def _source(self, job: JobRow) -> KnownSource:
         """Return the job's source; raises ``ExpectedError`` source-gone or source-changed."""

@@ -22,9 +22,10 @@ from app.queue.machine import (
     task_state,
     tasks_that_count,
 )
+from app.queue.needs import weight_of
 from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore, LibraryEntry
-from app.queue.targets import Target, TaskKind, decode_index_result, find_target
+from app.queue.targets import decode_index_result, find_target
 
 _ACTIONS: Mapping[JobState, tuple[str, ...]] = {
     JobState.QUEUED: ("pause", "cancel", "remove"),
@@ -34,8 +35,6 @@ _ACTIONS: Mapping[JobState, tuple[str, ...]] = {
     JobState.ERROR: ("retry", "cancel", "remove"),
     JobState.CANCELLED: ("retry", "remove"),
 }
-_SOUND_WEIGHT = 40
-"""A sound track costs about as much as a picture of 40 thousand pixels."""
 _LAST_MILLI = 999
 """What is left for publishing."""
 
@@ -57,16 +56,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     film: Film | None
     done_milli: int
     """By completed tasks alone."""
-
-
-def weight_of(target: Target, plan: Plan) -> int:
-    """Return a task's share of the work: film ticks times thousands of pixels."""
-    if target.kind is TaskKind.VIDEO:
-        start, end = plan.chunk_ticks(plan.chunks[target.chunk])
-        return (end - start) * max(1, plan.set_named(target.name).weight)
-    if target.kind is TaskKind.AUDIO:
-        return plan.duration_ticks * _SOUND_WEIGHT
-    return 0
 
 
 def read_job(store: JobStore, job: JobRow) -> JobView:

@@ -19,24 +19,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
 
 from app.core.errors import ErrorCode, ExpectedError, StaleError, mistake_of_ours
+from app.engine.abilities import AbilityMeter
+from app.engine.choosing import Plans, TaskChoices
 from app.engine.films import EngineFilms
 from app.engine.kernel import TROUBLES, Kernel
+from app.engine.peers import Peers
 from app.engine.performing import Performer, Running
 from app.engine.preview import Previewer
 from app.engine.wanted import WantedTasks
 from app.media.plan import Plan
-from app.queue.machine import TaskState, held_state, is_cancelled, outcome_counts, tasks_that_count
+from app.queue.abilities import Abilities
+from app.queue.benching import Bench
+from app.queue.needs import needs_of
+from app.queue.pool import Peer
 from app.queue.rows import EndRank, JobRow, Lease, LeaseFlag, TaskRow
-from app.queue.schedule import Candidate, Decision, candidate_of, choose_task
+from app.queue.schedule import Candidate, Decision, choose_task
 from app.queue.store import JobStore
-from app.queue.targets import ResourceClass, TaskKind, decode_index_result, find_target
+from app.queue.targets import ResourceClass, TaskKind, find_target
 from app.transcode.supervisor import ChildError
 
 _log = logging.getLogger(__name__)
@@ -48,8 +53,6 @@ STOP_S = 5.0
 ROOM_BYTES = 64 << 20
 """What must be free above the disk's floor before work goes on after the disk was full."""
 _STALE_REST_S = 0.1
-_CANDIDATES = 256
-_CACHED_PLANS = 32
 
 
 class Slots:
@@ -76,23 +79,28 @@ class UnwrittenEnd(msgspec.Struct, frozen=True, kw_only=True):
 class Worker:
     """Does the work of one engine."""
 
-    def __init__(self, kernel: Kernel, films: EngineFilms, wanted: WantedTasks, *, slots: Slots) -> None:
+    def __init__(self, kernel: Kernel, films: EngineFilms, wanted: WantedTasks, *, peers: Peers, slots: Slots) -> None:
         self._kernel = kernel
+        self._peers = peers
         self._films = films
         self._wanted = wanted
         self._slots = slots
-        self._performer = Performer(kernel)
+        self._performer = Performer(kernel, peers)
         self._previewer = Previewer(kernel, wanted)
-        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._plans = Plans()
+        self._choices = TaskChoices(kernel, self._plans)
+        self._bench = Bench()
+        self._meter = AbilityMeter()
         self.running: dict[str, Running] = {}
         """Task id → what runs now."""
-        self.reason: str | None = None
-        """Why nothing is begun."""
+        self.reasons: Mapping[str, str] = {}
+        """Job → why none of its tasks is begun here, as it was when the worker last looked."""
         self.is_idle = False
         """Whether there is nothing that this engine can do now."""
         self._unwritten: list[UnwrittenEnd] = []
         self._renounced: dict[str, list[Running]] = {}
         self._resting_until_s = 0.0
+        self._obeyed = -1
         self._loop_task: asyncio.Task[None] | None = None
         wanted.on_wanted = self._kernel.changed.set
 
@@ -105,12 +113,13 @@ class Worker:
         if self._loop_task is not None:
             self._loop_task.cancel()
             await asyncio.gather(self._loop_task, return_exceptions=True)
-        tasks = [one.task for one in self.running.values() if one.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_S)
+        await _stop(self.running.values())
         await self._previewer.close()
+        self._peers.announce(msgspec.structs.replace(self._peers.abilities, works=False, free_slots=0))
+
+    def own_tokens(self) -> frozenset[str]:
+        """Return the tokens of the leases that this process holds."""
+        return frozenset(one.lease.token for one in self.running.values())
 
     # What people do to jobs
 
@@ -154,11 +163,7 @@ class Worker:
 
     async def release(self, job_id: str) -> None:
         """End the job's children as *freed* and wait until they are gone."""
-        tasks = [one.task for one in self._of(job_id) if one.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_S)
+        await _stop(self._of(job_id))
         await self._previewer.drop(job_id)
 
     def _of(self, job_id: str) -> list[Running]:
@@ -186,6 +191,7 @@ class Worker:
         if now_s < self._resting_until_s:
             return self._resting_until_s - now_s
         try:
+            await self._obey()
             await self._check_room()
             await self._write_ends()
             decision = await self._decide(now_s)
@@ -201,11 +207,36 @@ class Worker:
             return max(0.05, decision.look_again_at_s - now_s)
         return None
 
+    async def _obey(self) -> None:
+        """Let what runs follow the rows, which may have come from elsewhere: paused, resumed, not wanted any more."""
+        version = self._kernel.version
+        if version == self._obeyed or not self.running:
+            return
+        held = [one for one in self.running.values() if not one.is_writing]
+
+        def look(store: JobStore) -> list[tuple[bool, bool]]:
+            return [(store.holds(one.row.id, one.lease), _is_paused(store, one.job_id)) for one in held]
+
+        for one, (holds, paused) in zip(held, await self._kernel.queue(look), strict=True):
+            if one.is_writing:
+                continue
+            if not holds:
+                one.abandon()
+            elif paused and not one.paused:
+                one.pause()
+            elif one.paused and not paused:
+                one.resume()
+        self._obeyed = version
+
     def _note_idle(self, decision: Decision) -> None:
         """Note, for whoever asks, that nothing was begun and why; tell when that is new."""
         is_idle = not self.running and decision.look_again_at_s is None
-        is_news = is_idle != self.is_idle or (is_idle and self._kernel.trouble is not None)
-        self.reason, self.is_idle = decision.reason, is_idle
+        is_news = (
+            is_idle != self.is_idle
+            or decision.reasons.keys() != self.reasons.keys()
+            or (is_idle and self._kernel.trouble is not None)
+        )
+        self.reasons, self.is_idle = decision.reasons, is_idle
         if is_idle:
             self._kernel.trouble = None
         if is_news:
@@ -246,17 +277,38 @@ class Worker:
     async def _decide(self, now_s: float) -> Decision:
         wanted = self._wanted.task_ids
         running_jobs = frozenset(one.job_id for one in self.running.values())
-        candidates = await self._kernel.queue(lambda store: self._candidates(store, wanted, running_jobs))
+        candidates = await self._choices.read(wanted=wanted, running_jobs=running_jobs, now_s=now_s)
         startable = [one for one in candidates if one.task_id not in self.running and not self._may_wait(one)]
         if not any(one.task_id in wanted and one.resource is ResourceClass.HEAVY for one in startable):
             self._give_way_back()
         free = self._slots.free(list(self.running.values()))
-        decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s)
+        me, peers = await self._abilities(), self._others()
+        self._peers.announce(me)
+        if peers and self._bench.is_benched(now_s):
+            reason = "This device rests, because work on several films failed here."
+            return Decision(reason=reason, look_again_at_s=self._bench.until_s)
+        decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
         if self._must_give_way(startable, wanted, free, decision):
             free[ResourceClass.HEAVY] += 1
-            decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s)
+            decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
         await self._previewer.look(self.running.values())
         return decision
+
+    async def _abilities(self) -> Abilities:
+        space = await self._kernel.store(lambda storage: storage.space())
+        free = self._slots.free(list(self.running.values()))
+        return self._meter.abilities(
+            works=True,
+            free_slots=free[ResourceClass.HEAVY],
+            space=space,
+            reserved_bytes=sum(one.needs.disk_bytes for one in self.running.values()),
+        )
+
+    def _others(self) -> tuple[Peer, ...]:
+        return tuple(
+            Peer(device=one.device, name=one.name, abilities=one.abilities, bytes_per_s=one.bytes_per_s)
+            for one in self._peers.connected()
+        )
 
     def _must_give_way(
         self,
@@ -285,64 +337,6 @@ class Worker:
             if one.gave_way and self._slots.free(list(self.running.values()))[ResourceClass.HEAVY] > 0:
                 one.take_back()
 
-    def _candidates(self, store: JobStore, wanted: frozenset[str], running_jobs: frozenset[str]) -> list[Candidate]:
-        """Read the open tasks that matter now (on the queue's thread)."""
-        tasks = {task.id: task for task in store.all_open_tasks(limit=_CANDIDATES)}
-        open_jobs = {task.job_id for task in tasks.values() if task.kind != TaskKind.PUBLISH}
-        open_jobs |= running_jobs
-        for task_id in wanted - set(tasks):
-            try:
-                tasks[task_id] = store.task(task_id)
-            except ExpectedError:
-                continue
-        candidates = []
-        for task in tasks.values():
-            job = store.job(task.job_id)
-            rests = job.paused.value or job.trashed.value or is_cancelled(job)
-            if rests or held_state(job, task) is not TaskState.AVAILABLE:
-                continue
-            candidate = self._candidate(store, job, task, others_open=task.job_id in open_jobs)
-            if candidate is not None:
-                candidates.append(candidate)
-        return candidates
-
-    def _candidate(self, store: JobStore, job: JobRow, task: TaskRow, *, others_open: bool) -> Candidate | None:
-        target = find_target(task.target)
-        if target is None:
-            return None
-        if target.kind is TaskKind.PUBLISH and target.name == "full" and others_open:
-            return None
-        plan = self._plan(store, job, target.plan) if target.kind is not TaskKind.INDEX else None
-        if plan is None and target.kind is not TaskKind.INDEX:
-            return None
-        completed: list[str] = []
-        failed: list[str] = []
-        if target.kind is TaskKind.PUBLISH:
-            for other in tasks_that_count(job, store.tasks(job.id)):
-                if outcome_counts(job, other):
-                    completed.append(other.target)
-                elif held_state(job, other) is TaskState.FAILED:
-                    failed.append(other.target)
-        return candidate_of(
-            job,
-            task,
-            plan=plan,
-            completed=set(completed),
-            failed=set(failed),
-            resting_until_s=store.resting_until_s(task.id),
-        )
-
-    def _plan(self, store: JobStore, job: JobRow, name: str) -> Plan | None:
-        plan = self._plans.get(name)
-        if plan is None:
-            index = store.accepted_index(job.id)
-            if index is None or store.accepted_plan_hash(job.id) != name:
-                return None
-            plan = self._plans[name] = decode_index_result(index.value)
-            while len(self._plans) > _CACHED_PLANS:
-                self._plans.popitem(last=False)
-        return plan
-
     # One task
 
     async def _begin(self, task_id: str) -> None:
@@ -351,12 +345,13 @@ class Worker:
             task = store.task(task_id)
             job = store.job(task.job_id)
             target = find_target(task.target)
-            return lease, task, job, self._plan(store, job, target.plan) if target and target.plan else None
+            return lease, task, job, self._plans.of_task(store, job, target)
 
         lease, task, job, plan = await self._kernel.change(claim)
         self._kernel.trouble = None
         self.is_idle = False
         running = Running(task=None, row=task, job=job, lease=lease, plan=plan)
+        running.needs = needs_of(job, running.target, plan, undone=(), has_source=True)
         self.running[task_id] = running
         running.task = asyncio.create_task(self._hold(running), name=task.target)
 
@@ -373,7 +368,10 @@ class Worker:
 
     async def _perform(self, running: Running) -> None:
         try:
+            await self._peers.settle(running.row.id, running.lease)
+            started_s = self._kernel.clock.monotonic_s()
             await self._performer.perform(running)
+            self._note_success(running, self._kernel.clock.monotonic_s() - started_s)
         except StaleError:
             running.unwanted = True
             await self._end(running, EndRank.FREED, ErrorCode.CANCELLED, "It was not wanted any more.")
@@ -382,9 +380,12 @@ class Worker:
             raise
         except ChildError as error:
             rank = EndRank.PERMANENT if error.permanent else EndRank.TRANSIENT
+            self._note_failure(running, rank)
             await self._end(running, rank, error.code, error.message)
         except ExpectedError as error:
-            if error.code in TROUBLES:
+            if error.code == ErrorCode.DISCONNECTED:
+                await self._end(running, EndRank.FREED, error.code, error.message)
+            elif error.code in TROUBLES:
                 self._rest(error)  # before the end, or the task would be begun again at once
                 await self._end(running, EndRank.FREED, error.code, error.message)
             else:
@@ -392,6 +393,16 @@ class Worker:
         except Exception as error:  # noqa: BLE001 (the edge of the worker: one task fails, nothing else)
             _log.exception("task %s", running.row.target)
             await self._end(running, EndRank.TRANSIENT, ErrorCode.INTERNAL, mistake_of_ours(error).message)
+
+    def _note_success(self, running: Running, took_s: float) -> None:
+        self._bench.succeeded()
+        if not running.was_frozen:
+            beside = sum(one.resource is ResourceClass.HEAVY for one in self.running.values())
+            self._meter.note_chunk(work=running.needs.work, took_s=took_s, beside=beside)
+
+    def _note_failure(self, running: Running, rank: EndRank) -> None:
+        if rank is EndRank.TRANSIENT:
+            self._bench.failed(running.job_id, now_s=self._kernel.clock.monotonic_s())
 
     async def _end(self, running: Running, rank: EndRank, code: ErrorCode, message: str) -> None:
         """Write the end of a lease and forget what it made; what cannot be written now is written later."""
@@ -405,8 +416,10 @@ class Worker:
 
     async def _write_end(self, end: UnwrittenEnd) -> None:
         running = end.running
-        if not running.unwanted:
-            with contextlib.suppress(StaleError):
+        with contextlib.suppress(StaleError):
+            if running.unwanted:
+                await self._kernel.change(lambda store: store.give_up(running.row.id, running.lease))
+            else:
                 await self._kernel.change(
                     lambda store: store.end(
                         running.row.id, running.lease, rank=end.rank, code=end.code, message=end.message
@@ -432,12 +445,28 @@ class Worker:
                     )
                 )
             except StaleError:
-                running.unwanted = True
-                if running.task is not None:
-                    running.task.cancel()
+                running.abandon()
                 return
             except ExpectedError as error:
                 _log.info("a sign of life of %s was not written: %s", running.row.target, error)
+
+
+async def _stop(running: Iterable[Running]) -> None:
+    """End what runs and wait, with a bound, until it is gone."""
+    tasks = []
+    for one in running:
+        one.cancel()
+        if one.task is not None:
+            tasks.append(one.task)
+    if tasks:
+        await asyncio.wait(tasks, timeout=STOP_S)
+
+
+def _is_paused(store: JobStore, job_id: str) -> bool:
+    try:
+        return store.job(job_id).paused.value
+    except ExpectedError:
+        return False
 
 
 def _rank_of(error: ExpectedError) -> EndRank:

@@ -16,6 +16,7 @@ from app.core.ids import task_id_of
 from app.core.paths import DataDir
 from app.engine.films import EngineFilms
 from app.engine.kernel import Kernel
+from app.engine.peers import Peers
 from app.engine.wanted import WantedTasks
 from app.media.film import Bundle, BundleEntry, TaskResult
 from app.media.plan import Plan, plan_hash
@@ -40,7 +41,7 @@ class EngineStage:
         self.media_id = media_id
         self.plan = plan
         self.wanted = WantedTasks()
-        self.source = EngineFilms(kernel, self.wanted)
+        self.source = EngineFilms(kernel, self.wanted, bring=Peers(kernel).bring)
 
     async def make(self, number: int, data: bytes) -> None:
         await self.kernel.store(lambda storage: storage.segments.note(self._piece(number, data)))

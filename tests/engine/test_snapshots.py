@@ -10,10 +10,11 @@ from app.core.encoding import encode_canonical
 from app.core.errors import ErrorCode
 from app.engine.api import JobSnapshot
 from app.engine.rates import RateMeter
-from app.engine.snapshots import LiveTask, job_snapshot, live_tasks, read_job, running_milli, title_of, weight_of
+from app.engine.snapshots import LiveTask, job_snapshot, live_tasks, read_job, running_milli, title_of
 from app.media.film import TaskResult
 from app.media.plan import Chunk, Plan, plan_hash
 from app.queue.memory_store import MemoryJobStore, MemoryRowTable
+from app.queue.needs import weight_of
 from app.queue.rows import EndRank, JobParams, JobRow
 from app.queue.targets import encode_index_result, parse_target, tasks_of_plan
 from tests.playback.films import make_plan
