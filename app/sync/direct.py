@@ -12,8 +12,9 @@ from typing import Final
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.sync.addresses import Address
-from app.sync.direct_channel import DirectChannel, Pace, unreachable
+from app.sync.direct_channel import DirectChannel, unreachable
 from app.sync.direct_protocol import DirectConnection
+from app.sync.pace import Pace
 from app.sync.tls import AcceptKey, TlsIdentity
 
 OPEN_WITHIN_S: Final = 10.0

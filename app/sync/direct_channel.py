@@ -11,8 +11,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-import msgspec
-
 from app.core.errors import ErrorCode, ExpectedError
 from app.sync.addresses import path_of
 from app.sync.channel import (
@@ -27,18 +25,12 @@ from app.sync.channel import (
 from app.sync.direct_protocol import WRITE_BYTES, DirectConnection, not_the_device
 from app.sync.frames import Frame, FrameKind
 from app.sync.inbox import Inbox
+from app.sync.pace import Pace
 
 OUTBOX_BYTES: Final = 4 * 1024 * 1024
 """From here on ``send`` waits."""
 _RECEIVE_BYTES: Final = 256 * 1024
 _CLOSE_WITHIN_S: Final = 2.0
-
-
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How soon a silent peer is noticed: after ``silent_ticks`` ticks, which is within 30 s."""
-
-    tick_s: float = 5.0
-    silent_ticks: int = 5
 
 
 class DirectChannel(asyncio.BufferedProtocol):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
+import pytest
+
 from app.sync.addresses import Address
-from app.sync.channel import Channel
+from app.sync.channel import Channel, peer_vanished
 from app.sync.direct import DirectListener, connect_direct
-from app.sync.direct_channel import DirectChannel, Pace
+from app.sync.direct_channel import DirectChannel
 from app.sync.memory_channel import memory_channels
+from app.sync.pace import Pace
 from app.sync.tls import TlsIdentity
+from app.sync.webrtc import Signalling, WebRtcConnection, accept_webrtc, connect_webrtc
 
 KEY_A, KEY_B = b"A" * 32, b"B" * 32
 SEED_A, SEED_B = b"a" * 32, b"b" * 32
@@ -146,4 +150,57 @@ async def direct_link() -> AsyncIterator[Link]:
         await relay.close()
 
 
-LINKS = (memory_link, direct_link)
+def signalling_pair() -> tuple[Signalling, Signalling]:
+    """Return two ends of a signalling that carries everything."""
+    there: asyncio.Queue[bytes] = asyncio.Queue()
+    back: asyncio.Queue[bytes] = asyncio.Queue()
+    return Signalling(send=there.put, receive=back.get), Signalling(send=back.put, receive=there.get)
+
+
+@contextlib.contextmanager
+def only_loopback() -> Iterator[None]:
+    """Let ICE gather nothing but loopback."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aioice.ice.get_host_addresses", lambda **_which: ["127.0.0.1"])
+        yield
+
+
+@contextlib.asynccontextmanager
+async def webrtc_connections(pace: Pace | None = None) -> AsyncIterator[tuple[WebRtcConnection, WebRtcConnection]]:
+    """Lend both ends of a peer connection, A's and B's."""
+    at_a, at_b = signalling_pair()
+    key_a, key_b = TlsIdentity(SEED_A).public_key, TlsIdentity(SEED_B).public_key
+    with only_loopback():
+        a, b = await asyncio.gather(
+            connect_webrtc(seed=SEED_A, peer_key=key_b, signalling=at_a, pace=pace),
+            accept_webrtc(seed=SEED_B, is_member=lambda key: key == key_a, signalling=at_b, pace=pace),
+        )
+    yield a, b
+    for one in (a, b):
+        one.lose(peer_vanished())
+        await one.ended()
+
+
+@contextlib.asynccontextmanager
+async def webrtc_link() -> AsyncIterator[Link]:
+    async with webrtc_connections(Pace(tick_s=0.5)) as (a, b):
+
+        async def vanish() -> None:
+            cut_wires(a)
+
+        yield Link(a=a.shards, b=b.shards, key_a=b.peer_key, key_b=a.peer_key, vanish=vanish)
+
+
+def cut_wires(connection: WebRtcConnection) -> None:
+    """Let no packet of a connection leave or arrive any more, without telling anybody."""
+
+    async def swallow(_data: bytes, _address: object) -> None:
+        """Lose a packet."""
+
+    sctp = connection._peer.sctp
+    assert sctp is not None
+    for protocol in sctp.transport.transport._connection._protocols:
+        vars(protocol).update(send_data=swallow, datagram_received=lambda _data, _address: None)
+
+
+LINKS = (memory_link, direct_link, webrtc_link)

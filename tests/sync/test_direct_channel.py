@@ -19,9 +19,10 @@ from app.sync import direct_protocol
 from app.sync.addresses import Address
 from app.sync.channel import MAX_MESSAGE_BYTES, ChannelClosedError
 from app.sync.direct import MOST_STRANGERS, DirectListener, connect_direct
-from app.sync.direct_channel import DirectChannel, Pace
+from app.sync.direct_channel import DirectChannel
 from app.sync.direct_protocol import DirectConnection, knock_for
 from app.sync.frames import Frame, FrameKind, encode_header
+from app.sync.pace import Pace
 from app.sync.tls import TlsIdentity
 from tests.sync.channel_links import SEED_A, SEED_B, Listening, Relay, listening
 
