@@ -27,7 +27,7 @@ from app.sync.inbox import Inbox
 PIECE_BYTES: Final = 64 * 1024
 """The longest piece, with its kind."""
 PIECE_OVERHEAD: Final = 100
-WINDOW_BYTES: Final = 4 * 1024 * 1024
+WINDOW_BYTES: Final = 2 * 1024 * 1024
 _GIVE_BACK_BYTES: Final = WINDOW_BYTES // 8
 
 

@@ -43,8 +43,9 @@ from app.sync.inbox import Inbox
 from app.sync.pace import Pace
 
 CONNECT_WITHIN_S: Final = 30.0
-OUTBOX_BYTES: Final = 4 * 1024 * 1024
+OUTBOX_BYTES: Final = 1024 * 1024
 """From here on ``send`` waits."""
+_INBOX_BYTES: Final = 2 * 1024 * 1024
 _BUFFERED_BYTES: Final = 256 * 1024
 """How much is handed to aiortc ahead of the network, so that control is not long behind shards."""
 _CLOSE_WITHIN_S: Final = 2.0
@@ -52,7 +53,10 @@ _CHANNELS: Final = ("control", "shards")
 
 
 class IceServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A STUN or TURN server: ``stun:host:port``, ``turn:host:port?transport=udp``, and for TURN who we are there."""
+    """A STUN or TURN server: ``stun:host:port``, ``turn:host:port?transport=udp``, and for TURN who we are there.
+
+    Of several of one kind, only the first is asked.
+    """
 
     url: str
     username: str = ""
@@ -72,7 +76,7 @@ class WebRtcChannel:
     def __init__(self, connection: WebRtcConnection, data_channel: RTCDataChannel) -> None:
         self._connection = connection
         self._data_channel = data_channel
-        self._inbox = Inbox(on_room=self.flush)
+        self._inbox = Inbox(on_room=self.flush, most_bytes=_INBOX_BYTES)
         self._stream = FragmentStream(self._inbox)
         self._ended: ExpectedError | None = None
         self._may_send = asyncio.Event()
@@ -175,17 +179,14 @@ class WebRtcConnection:
         self.path: ChannelPath = "direct"
         self._pace = pace
         self._has_relay = any(server.url.startswith("turn") for server in servers)
-        self._peer = RTCPeerConnection(RTCConfiguration(iceServers=_ice_servers(servers)))
+        self._peer = _peer_connection(servers)
         self._has_heard_peer = False
         self._silent_ticks = 0
         self._loop = asyncio.get_running_loop()
         self._ticking: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._closing: asyncio.Task[None] | None = None
-        self._data_channels = [
-            self._peer.createDataChannel(label, ordered=True, negotiated=True, id=number)
-            for number, label in enumerate(_CHANNELS)
-        ]
+        self._data_channels = _data_channels(self._peer)
         self.control, self.shards = (WebRtcChannel(self, one) for one in self._data_channels)
         self._peer.on("connectionstatechange", self._state_changed)
         for one in self._data_channels:
@@ -266,8 +267,13 @@ class WebRtcConnection:
         return self._opened.done() and self._opened.exception() is None
 
     def _why_not(self) -> ExpectedError:
-        if self._peer.sctp is not None and self._peer.sctp.transport.transport.state == "completed":
+        dtls = self._data_channels[0].transport.transport
+        if dtls.state == "failed":
             return tampered()
+        if dtls.transport.state == "completed":
+            return ExpectedError(
+                ErrorCode.UNREACHABLE, "The other device was found, but the connection was not ready in time."
+            )
         return no_path(has_relay=self._has_relay)
 
     def why_late(self) -> ExpectedError:
@@ -296,10 +302,25 @@ class WebRtcConnection:
         self.control.ping()
 
 
-def _ice_servers(servers: Iterable[IceServer]) -> list[RTCIceServer]:
-    return [
+def _peer_connection(servers: Iterable[IceServer]) -> RTCPeerConnection:
+    ours = [
         RTCIceServer(urls=one.url, username=one.username or None, credential=one.credential or None) for one in servers
     ]
+    return RTCPeerConnection(RTCConfiguration(iceServers=ours))
+
+
+def _data_channels(peer: RTCPeerConnection) -> list[RTCDataChannel]:
+    """Make the two channels; this is where aiortc reads the addresses of the servers."""
+    try:
+        return [
+            peer.createDataChannel(label, ordered=True, negotiated=True, id=number)
+            for number, label in enumerate(_CHANNELS)
+        ]
+    except ValueError as error:
+        raise ExpectedError(
+            ErrorCode.BAD_SETTING,
+            f"The address of a STUN or TURN server is wrong ({error}); write stun:HOST:PORT or turn:HOST:PORT.",
+        ) from error
 
 
 def _path_of(peer: RTCPeerConnection) -> ChannelPath:

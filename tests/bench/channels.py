@@ -1,7 +1,8 @@
 """Measures channels between two processes on loopback: ``python -m tests.bench.channels [MIB]``.
 
 Prints rate, CPU of both processes per GiB, highest memory of each, and the median round trip of a small message; beside
-them what OpenSSL's own command does between two processes of its own.
+them what OpenSSL's own command does between two processes of its own. Data channels run over this machine's own network
+address, because ICE never offers loopback.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +30,7 @@ from app.sync.channel import Channel, ChannelClosedError
 from app.sync.direct import DirectListener, connect_direct
 from app.sync.direct_channel import DirectChannel
 from app.sync.tls import TlsIdentity
+from app.sync.webrtc import Signalling, accept_webrtc, connect_webrtc
 
 MIB = 1 << 20
 ROUND_TRIPS = 200
@@ -53,20 +56,47 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes: int
 
 
-async def _channel(role: Role, kind: str) -> Channel:
-    identity = TlsIdentity(SEEDS[role])
+Opened = tuple[Channel, Callable[[], Awaitable[None]]]
+"""A channel and what closes all that it stands on."""
+
+
+async def _channel(role: Role, kind: str) -> Opened:
     other = TlsIdentity(SEEDS["take" if role == "send" else "send"]).public_key
-    if kind != "direct":
-        raise SystemExit(f"there is no channel {kind}")
+    return await (_webrtc(role, other) if kind == "webrtc" else _direct(role, other))
+
+
+async def _webrtc(role: Role, other: bytes) -> Opened:
+    """Return the channel for shards, with signalling line by line over the processes' standard input and output."""
+
+    async def say(data: bytes) -> None:
+        sys.stdout.buffer.write(data + b"\n")
+        sys.stdout.buffer.flush()
+
+    async def hear() -> bytes:
+        return (await asyncio.to_thread(sys.stdin.buffer.readline)).rstrip(b"\n")
+
+    signalling, seed = Signalling(send=say, receive=hear), SEEDS[role]
+    if role == "send":
+        connection = await connect_webrtc(seed=seed, peer_key=other, signalling=signalling)
+    else:
+        connection = await accept_webrtc(seed=seed, is_member=lambda key: key == other, signalling=signalling)
+    return connection.shards, connection.close
+
+
+async def _direct(role: Role, other: bytes) -> Opened:
+    identity = TlsIdentity(SEEDS[role])
     if role == "send":
         port = int(await asyncio.to_thread(sys.stdin.readline))
-        return await connect_direct(Address(host="127.0.0.1", port=port), identity=identity, expected_key=other)
+        address = Address(host="127.0.0.1", port=port)
+        connected = await connect_direct(address, identity=identity, expected_key=other)
+        return connected, connected.close
     channels: asyncio.Queue[DirectChannel] = asyncio.Queue()
     listener = DirectListener(identity=identity, is_member=lambda key: key == other, on_channel=channels.put_nowait)
     await listener.start(host="127.0.0.1")
     sys.stdout.write(f"{listener.port}\n")
     sys.stdout.flush()
-    return await channels.get()
+    channel = await channels.get()
+    return channel, channel.close
 
 
 async def _send(channel: Channel, run: Run) -> Outcome:
@@ -108,9 +138,9 @@ def _peak_bytes() -> int:
 
 
 async def _play(role: Role, run: Run) -> Outcome:
-    channel = await _channel(role, run.kind)
+    channel, close = await _channel(role, run.kind)
     outcome = await (_send(channel, run) if role == "send" else _take(channel))
-    await channel.close()
+    await close()
     return outcome
 
 
@@ -227,6 +257,10 @@ def main() -> None:
     for size, name in ((4 * MIB, "4 MiB"), (MIB, "1 MiB"), (64 * 1024, "64 KiB"), (1024, "1 KiB")):
         run = Run(kind="direct", mib=mib if size > 1024 else max(1, mib // 64), message_bytes=size)
         table.add_row(*_row(f"direct, messages of {name}", run))
+    for size, name in ((MIB, "1 MiB"), (64 * 1024, "64 KiB")):
+        table.add_row(
+            *_row(f"data channel, messages of {name}", Run(kind="webrtc", mib=max(1, mib // 16), message_bytes=size))
+        )
     table.add_row(*_openssl_row())
     Console(width=120).print(table)
 
