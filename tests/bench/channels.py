@@ -73,7 +73,8 @@ async def _webrtc(role: Role, other: bytes) -> Opened:
         sys.stdout.buffer.flush()
 
     async def hear() -> bytes:
-        return (await asyncio.to_thread(sys.stdin.buffer.readline)).rstrip(b"\n")
+        line: bytes = await asyncio.to_thread(sys.stdin.buffer.readline)
+        return line.rstrip(b"\n")
 
     signalling, seed = Signalling(send=say, receive=hear), SEEDS[role]
     if role == "send":
