@@ -525,6 +525,7 @@ async def doctor(context: Context) -> None:
         f"data in {report.data_dir}",
         f"disk: {format_bytes(report.disk_free_bytes)} free, vault {format_bytes(report.vault_bytes)}",
         f"database: {report.database}",
+        f"device {report.device}; its secret key lies in {report.secrets}",
         *(f"encoder {name}: {state}" for name, state in report.encoders.items()),
         *(f"{name} {number}" for name, number in report.versions.items()),
     ]

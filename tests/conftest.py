@@ -1,8 +1,17 @@
-"""What holds for all tests: those that depend on the machine's speed get another chance, and the summary says so."""
+"""What holds for all tests: those that depend on the machine's speed get another chance, and the summary says so.
+
+No test, and no program that a test starts, touches the keyring of whoever runs it.
+"""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from app.storage.secret_store import FILE, SECRETS_VARIABLE
+
+os.environ[SECRETS_VARIABLE] = FILE
 
 _RERUNS = 2
 

@@ -4,7 +4,7 @@
 
     DATA/hearthreel.db     jobs, tasks, media, vault index, settings (SQLite, WAL)
     DATA/settings.json     what `hearthreel config` shows and changes
-    DATA/device.json       this device's name and id
+    DATA/device.json       this device's name, id and public key
     DATA/reserve           space put aside, so that a full disk can still be tidied
     DATA/keys/             secrets of the space, files of mode 0600
     DATA/vault/ab/abcd…    shards

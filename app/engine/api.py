@@ -183,6 +183,10 @@ class DoctorReport(Snapshot, frozen=True, kw_only=True):
     vault_bytes: int
     database: str
     """"ok", or what is wrong."""
+    device: str = ""
+    """The id of this device."""
+    secrets: str = ""
+    """Where the secret key of this device lies, in words."""
     player: str = ""
 
 

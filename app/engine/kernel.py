@@ -14,13 +14,14 @@ from typing import TypeVar
 
 from app.core.clock import Clock
 from app.core.database import Database
-from app.core.device import Device, start_device
+from app.core.device import Device, settle_device, start_device
 from app.core.errors import ErrorCode, ErrorInfo, ExpectedError
 from app.core.paths import DataDir
 from app.core.settings import SettingsFile
-from app.queue.sqlite_store import SqliteJobStore
+from app.queue.sqlite_store import SqliteJobStore, rename_device
 from app.queue.store import JobStore
 from app.storage.opening import Storage, open_storage
+from app.sync.identity import DeviceIdentity, open_identity
 from app.transcode.register import ChildRegister
 from app.transcode.supervisor import Supervisor
 
@@ -70,12 +71,14 @@ class Kernel:
         self.clock = clock
         self.settings = SettingsFile(data.settings)
         self.settings.all()
-        self.device: Device = start_device(data.device)
         self._check_vault_has_database()
+        self.identity: DeviceIdentity = open_identity(data.keys)
+        device = start_device(data.device, id=self.identity.id, key=self.identity.keys.public.hex())
         with ExitStack() as undo:
             self._queue_database = Database(data.database)
             undo.callback(self._queue_database.close)
             self._check_database()
+            self.device: Device = self._settled(device)
             self._store: JobStore = SqliteJobStore(
                 database=self._queue_database, device=self.device.id, boot=self.device.boot, clock=clock
             )
@@ -103,6 +106,13 @@ class Kernel:
                 ErrorCode.DATABASE_DAMAGED,
                 f"The database {self.data.database} is damaged ({damage}). It was left untouched. {RESTORE}",
             )
+
+    def _settled(self, device: Device) -> Device:
+        """Give the rows of a data directory from before devices had keys to the device that has one now."""
+        if not device.former:
+            return device
+        rename_device(self._queue_database, device.former, device.id)
+        return settle_device(self.data.device, device)
 
     def _check_vault_has_database(self) -> None:
         """Refuse to take a full vault whose database is gone or empty for a new library."""

@@ -510,6 +510,8 @@ class LocalEngine:
             disk_free_bytes=space.free_bytes,
             vault_bytes=usage.size_bytes,
             database="ok",
+            device=self._kernel.device.id,
+            secrets=self._kernel.identity.place_in_words,
         )
 
     async def _get_status(self, _command: api.GetStatus) -> api.EngineStatus:

@@ -133,6 +133,28 @@ def feed_rows(tables: sqlite_utils.Database) -> None:
     )
 
 
+def rename_device(database: Database, old: str, new: str) -> None:
+    """Let all rows name the device ``new`` instead of ``old``; for a replica that nobody else has ever seen.
+
+    An id is 32 random hex digits, so wherever they stand in a document they are that id. Doing it twice does no harm.
+    """
+    database.migrate(migrations)
+    with database.transaction():
+        for sql in _RENAME:
+            database.execute(sql, (old, new))
+
+
+_RENAME = (
+    """
+    UPDATE jobs SET document = replace(document, ?1, ?2),
+                    added_device = CASE added_device WHEN ?1 THEN ?2 ELSE added_device END
+    """,
+    """
+    UPDATE tasks SET document = replace(document, ?1, ?2), device = CASE device WHEN ?1 THEN ?2 ELSE device END
+    """,
+    "UPDATE feed_aside SET document = replace(document, ?1, ?2)",
+)
+
 _PUT_JOB = """
 INSERT INTO jobs (id, document, media_id, fingerprint, profile, priority, removed, added_at, added_device,
                   added_number, plan, film_task, done, runnable, wanted)

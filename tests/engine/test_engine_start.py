@@ -23,6 +23,8 @@ from app.engine.folders import expand_paths
 from app.engine.lock import Endpoint, EngineLock, read_endpoint
 from tests.engine.stage import engine_on
 
+ID = "0123456789abcdef" * 2
+
 
 async def refusal_of(root: Path) -> ExpectedError:
     """Return why no engine starts on ``root``."""
@@ -109,10 +111,10 @@ def test_a_killed_process_gives_its_lock_back(root: Path) -> None:
 
 def test_a_device_keeps_its_id_and_counts_its_starts(tmp_path: Path) -> None:
     path = tmp_path / "device.json"
-    first, second = start_device(path), start_device(path)
+    first, second = start_device(path, id=ID, key="aa"), start_device(path, id=ID, key="aa")
     assert (first.boot, second.boot) == (1, 2)
     assert (first.id, first.name) == (second.id, second.name)
-    assert len(first.id) == 32
+    assert (first.id, first.key, first.former) == (ID, "aa", "")
     assert msgspec.json.decode(path.read_bytes(), type=Device) == second
 
 
