@@ -58,6 +58,13 @@ class ErrorCode(StrEnum):
     DISCONNECTED = "disconnected"
     NOT_TRUSTED = "not-trusted"
     UNREACHABLE = "unreachable"
+    BAD_WORDS = "bad-words"
+    WRONG_CODE = "wrong-code"
+    CODE_EXPIRED = "code-expired"
+    NO_INVITER = "no-inviter"
+    OTHER_SPACE = "other-space"
+    NOT_A_MEMBER = "not-a-member"
+    REVOKED = "revoked"
     INTERNAL = "internal"
 
 

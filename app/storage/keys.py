@@ -6,9 +6,12 @@
     DATA/keys/owner.json               the owner's public keys
     DATA/keys/vault-key.json           the vault key that new content is sealed with
     DATA/keys/vault-key.sealed.json    the same key, sealed to the owner's public key
+    DATA/keys/next.json                keys that are about to take the place of these (another owner's, a rotated one)
 
 The order of writing is this order, each file whole and durable before the next, so that a first start that was killed
-goes on where it stopped. Films stay readable without any of these files, because capabilities carry what opens them.
+goes on where it stopped. Keys are replaced only by way of ``next.json``: once it is durable they are replaced, however
+often it takes (``open_keys`` finishes what was cut short); it is deleted last. Films stay readable without any of
+these files, because capabilities carry what opens them.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from app.core.database import disk_error_to_ours
 from app.core.encoding import decode_canonical, encode_canonical
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.storage.cipher import KEY_BYTES, OwnerKeys, VaultKey, open_as_owner, owner_keys, seal_to_owner
-from app.storage.durable import make_folder, write_durably
+from app.storage.durable import make_folder, sync_folder, write_durably
 
 KEYS_SCHEMA = 1
 
@@ -56,6 +59,13 @@ class _SealedVaultKey(_Stored, frozen=True, kw_only=True):
     sealed: str
 
 
+class _Next(_Stored, frozen=True, kw_only=True):
+    sealing: str
+    signing: str
+    id: str
+    key: str
+
+
 class _Schema(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
 
@@ -78,10 +88,12 @@ def open_keys(folder: Path, *, vault_in_use: bool, random: RandomBytes = secrets
 
     ``vault_in_use`` says whether the vault holds shards: then a missing key is an error, not a first start, unless the
     sealed copy and the owner's secret are still there. Raises ``ExpectedError`` not-found (a file is gone), unreadable
-    (damaged or foreign), data-too-new, or a disk error; nothing that exists is ever overwritten.
+    (damaged or foreign), data-too-new, or a disk error; nothing that exists is overwritten but by ``adopt_keys``.
     """
     make_folder(folder)
     files = _KeyFiles(folder)
+    if files.next.exists():
+        _replace(files)
     owner = _open_owner(files, vault_in_use=vault_in_use, random=random)
     vault = _open_vault_key(files, owner, vault_in_use=vault_in_use, random=random)
     return SpaceKeys(vault=vault, owner=owner, words_pending=files.secret.exists())
@@ -97,23 +109,52 @@ def read_owner_secret(folder: Path) -> bytes:
     return files.read_secret()
 
 
+def adopt_keys(folder: Path, *, owner: OwnerKeys, vault: VaultKey) -> SpaceKeys:
+    """Replace the keys of this device: those of another owner's space, or a rotated vault key.
+
+    All of it is durable when this returns, and after a crash either all or nothing is replaced. The secret of another
+    owner that still waited here is deleted. Raises ``ExpectedError`` as ``open_keys``.
+    """
+    files = _KeyFiles(folder)
+    following = _Next(sealing=owner.sealing.hex(), signing=owner.signing.hex(), id=vault.id, key=vault.key.hex())
+    write_durably(files.next, encode_canonical(following) + b"\n")
+    _replace(files)
+    return open_keys(folder, vault_in_use=True)
+
+
+def _replace(files: _KeyFiles) -> None:
+    owner, vault = files.read_next()
+    if files.secret.exists() and owner_keys(files.read_secret()) != owner:
+        _delete(files.secret)
+    _put(files.owner, _Owner(sealing=owner.sealing.hex(), signing=owner.signing.hex()))
+    _put(files.vault, _VaultKeyFile(id=vault.id, key=vault.key.hex()))
+    sealed = seal_to_owner(vault.key, owner)
+    _put(files.sealed, _SealedVaultKey(id=vault.id, sealing=owner.sealing.hex(), sealed=sealed.hex()))
+    _delete(files.next)
+
+
 def forget_owner_secret(folder: Path) -> None:
     """Delete the owner's secret from this device, after the user has confirmed its words."""
-    path = _KeyFiles(folder).secret
+    _delete(_KeyFiles(folder).secret)
+
+
+def _delete(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
+        sync_folder(path.parent)
     except OSError as error:
         raise disk_error_to_ours(error, path) from error
 
 
 class _KeyFiles:
-    """The four files, read strictly."""
+    """The files, read strictly."""
 
     def __init__(self, folder: Path) -> None:
         self.secret = folder / "owner-secret.json"
         self.owner = folder / "owner.json"
         self.vault = folder / "vault-key.json"
         self.sealed = folder / "vault-key.sealed.json"
+        self.next = folder / "next.json"
 
     def read_secret(self) -> bytes:
         return _key_bytes(self.secret, _read(self.secret, _OwnerSecret).secret)
@@ -128,6 +169,14 @@ class _KeyFiles:
         if key.id != stored.id:
             raise _damaged(self.vault, "the key does not fit its id")
         return key
+
+    def read_next(self) -> tuple[OwnerKeys, VaultKey]:
+        stored = _read(self.next, _Next)
+        owner = OwnerKeys(sealing=_key_bytes(self.next, stored.sealing), signing=_key_bytes(self.next, stored.signing))
+        key = VaultKey(_key_bytes(self.next, stored.key))
+        if key.id != stored.id:
+            raise _damaged(self.next, "the key does not fit its id")
+        return owner, key
 
     def unseal_vault_key(self) -> VaultKey:
         stored = _read(self.sealed, _SealedVaultKey)
@@ -173,6 +222,10 @@ def _open_vault_key(files: _KeyFiles, owner: OwnerKeys, *, vault_in_use: bool, r
 def _write(path: Path, value: _Stored) -> None:
     if path.exists():
         raise BugError(f"{path} would be overwritten")
+    _put(path, value)
+
+
+def _put(path: Path, value: _Stored) -> None:
     write_durably(path, encode_canonical(value) + b"\n")
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
 
 from app.core.clock import Clock
 from app.core.database import Database
 from app.core.paths import DataDir
-from app.storage.cipher import VaultKey
+from app.storage.cipher import OwnerKeys, VaultKey
 from app.storage.disk_store import DiskShardStore
 from app.storage.index import ShardIndex
-from app.storage.keys import SpaceKeys, open_keys
+from app.storage.keys import SpaceKeys, adopt_keys, forget_owner_secret, open_keys, read_owner_secret
 from app.storage.manifest import Shape
 from app.storage.segments import SegmentTable
 from app.storage.shard_store import DiskSpace, FloorStore, MemoryShardStore
@@ -23,7 +26,7 @@ from app.storage.vault import Vault
 _SHAPE = Shape()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Storage:
     """What the engine stores with. All parts may be used from several threads."""
 
@@ -32,6 +35,21 @@ class Storage:
     sources: SourceLedger
     keys: SpaceKeys
     disk: DiskShardStore
+    keys_folder: Path
+
+    def adopt_keys(self, *, owner: OwnerKeys, vault: VaultKey) -> None:
+        """Replace the keys of this device, durably; new content is sealed with the new vault key at once."""
+        self.keys = adopt_keys(self.keys_folder, owner=owner, vault=vault)
+        self.vault.use_key(self.keys.vault)
+
+    def owner_secret(self) -> bytes:
+        """Return the owner's secret while it waits here; raises ``ExpectedError`` not-found once it was confirmed."""
+        return read_owner_secret(self.keys_folder)
+
+    def forget_owner_secret(self) -> None:
+        """Delete the owner's secret from this device, after its words were confirmed."""
+        forget_owner_secret(self.keys_folder)
+        self.keys = msgspec.structs.replace(self.keys, words_pending=False)
 
     def space(self) -> DiskSpace:
         """Return the room on the disk that holds the vault."""
@@ -52,7 +70,14 @@ def open_storage(data: DataDir, database: Database, *, clock: Clock) -> Storage:
     keys = open_keys(data.keys, vault_in_use=next(disk.names(), None) is not None)
     shared = SharedDatabase(database)
     vault = Vault(store=FloorStore(disk, space=disk.space), index=ShardIndex(shared), key=keys.vault, clock=clock)
-    return Storage(vault=vault, segments=SegmentTable(shared), sources=SourceLedger(shared), keys=keys, disk=disk)
+    return Storage(
+        vault=vault,
+        segments=SegmentTable(shared),
+        sources=SourceLedger(shared),
+        keys=keys,
+        disk=disk,
+        keys_folder=data.keys,
+    )
 
 
 @contextmanager

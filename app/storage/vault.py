@@ -50,6 +50,10 @@ class Vault:
         self._shape = shape
         index.start(store)
 
+    def use_key(self, key: VaultKey) -> None:
+        """Seal what is written from now on with ``key``; what is there already stays readable."""
+        self._key = key
+
     def write_bytes(self, data: bytes, *, pad: bool = False) -> str:
         """Store ``data`` and return its capability; durable when it returns. ``pad`` hides its exact size.
 

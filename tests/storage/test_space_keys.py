@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.storage.cipher import owner_keys
-from app.storage.keys import forget_owner_secret, open_keys, read_owner_secret
+from app.storage.cipher import OwnerKeys, VaultKey, owner_keys
+from app.storage.durable import write_durably
+from app.storage.keys import adopt_keys, forget_owner_secret, open_keys, read_owner_secret
 
 FILES = ("owner-secret.json", "owner.json", "vault-key.json", "vault-key.sealed.json")
 
@@ -135,3 +136,57 @@ def test_a_file_of_a_newer_version_asks_for_an_update(tmp_path: Path) -> None:
     open_keys(tmp_path, vault_in_use=False)
     (tmp_path / "vault-key.json").write_bytes(b'{"schema":2,"key":{"kind":"hardware"}}')
     assert code_of(tmp_path) == ErrorCode.DATA_TOO_NEW
+
+
+def test_another_owners_keys_replace_all_and_its_secret_does_not_stay(tmp_path: Path) -> None:
+    open_keys(tmp_path, vault_in_use=False)
+    owner, vault = owner_keys(bytes([7]) * 32), VaultKey(bytes([8]) * 32)
+    adopted = adopt_keys(tmp_path, owner=owner, vault=vault)
+    again = open_keys(tmp_path, vault_in_use=True)
+    assert (again.owner, again.vault.id) == (adopted.owner, adopted.vault.id) == (owner, vault.id)
+    assert not again.words_pending
+    assert sorted(contents(tmp_path)) == sorted(FILES[1:])
+
+
+def test_a_rotated_vault_key_leaves_the_owners_secret_waiting(tmp_path: Path) -> None:
+    before = open_keys(tmp_path, vault_in_use=False)
+    secret = read_owner_secret(tmp_path)
+    after = adopt_keys(tmp_path, owner=before.owner, vault=VaultKey(bytes([8]) * 32))
+    assert (after.owner, after.words_pending) == (before.owner, True)
+    assert read_owner_secret(tmp_path) == secret
+    (tmp_path / "vault-key.json").unlink()
+    assert open_keys(tmp_path, vault_in_use=True).vault.id == after.vault.id, "the sealed copy follows"
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_keys_are_replaced_all_or_not_at_all(tmp_path: Path, writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_keys(tmp_path, vault_in_use=False)
+    owner, vault = owner_keys(bytes([7]) * 32), VaultKey(bytes([8]) * 32)
+    _adopt_until_killed(tmp_path, owner, vault, writes, monkeypatch)
+    after = open_keys(tmp_path, vault_in_use=True)
+    expected = (owner, vault.id) if writes else (before.owner, before.vault.id)
+    assert (after.owner, after.vault.id) == expected
+    assert after.words_pending == (writes == 0)
+    assert not (tmp_path / "next.json").exists()
+
+
+def _adopt_until_killed(
+    folder: Path, owner: OwnerKeys, vault: VaultKey, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adopt keys in a process that dies after a number of files."""
+    left = writes
+    real = write_durably
+
+    def write(path: Path, data: bytes) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        real(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("app.storage.keys.write_durably", write)
+        try:
+            adopt_keys(folder, owner=owner, vault=vault)
+        except KeyboardInterrupt:
+            return

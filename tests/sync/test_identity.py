@@ -191,7 +191,7 @@ def test_what_is_sealed_to_a_device_opens_there_only() -> None:
 
 
 def old_data_directory(root: Path) -> str:
-    """Write a data directory from before devices had keys, with a job whose first task is leased; return the job's id."""
+    """Write a data directory from before devices had keys, its first task leased; return the job's id."""
     root.mkdir()
     data = DataDir(root=root)
     data.device.write_text(json.dumps({"id": OLD_ID, "name": "Old", "boot": 7}))
