@@ -212,7 +212,7 @@ class _Rules:
     def _attacked_by(self, revocation: Statement) -> frozenset[str]:
         """Return what is void if this revocation counts."""
         body = revocation.body
-        if not isinstance(body, Revoke) or body.device == revocation.space:
+        if not isinstance(body, Revoke):
             return frozenset()
         spared = {revocation.id}
         for last in body.last:
