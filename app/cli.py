@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -26,11 +27,14 @@ from app.engine import api
 from app.engine.folders import expand_paths
 from app.engine.host import EngineHost, open_engine
 from app.storage.source import display_path
-from app.terminal import Terminal, film_cells, format_bytes, format_seconds, job_cells, job_detail
+from app.sync.words import WORD_COUNT
+from app.terminal import Terminal, device_cells, film_cells, format_bytes, format_seconds, job_cells, job_detail
 
 FINAL_STATES = {"done", "error", "cancelled"}
 _NOBODY_WORKS = "Nothing works on it now: open the app, or run “hearthreel worker” (with worker.enabled on)."
 _INTERRUPTED = 130
+_WORDS_ASKED = 3
+_MOST_TYPED = 4096
 
 
 class Context:
@@ -433,6 +437,137 @@ async def export(context: Context, media: str, output: str, *, overwrite: bool) 
         with terminal.share_progress("Exporting") as progress:
             size = await engine.call(api.ExportFilm(media_id=media, path=path, overwrite=overwrite), progress=progress)
     terminal.result({"path": shown, "size_bytes": size}, f"{shown}: {format_bytes(size)}")
+
+
+# Devices
+
+
+@cli.group(invoke_without_command=True)
+@common
+@run
+async def devices(context: Context) -> None:
+    """List your devices, shut one out, and care for the 24 words that are above all of them."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    async with open_engine(context.data, work=False) as engine:
+        space = await engine.call(api.ListDevices())
+    columns = ("Id", "Name", "", "State", "Added", "By")
+    context.terminal.table(space.devices, columns, device_cells, "This device belongs to no space; give the words.")
+    _remind_of_words(context.terminal, space)
+
+
+def _remind_of_words(terminal: Terminal, space: api.SpaceSnapshot) -> None:
+    if space.words_pending:
+        terminal.note(
+            "The 24 words that are above all your devices are not confirmed yet. Write them down "
+            "(“hearthreel devices words”), then “hearthreel devices confirm”."
+        )
+
+
+@devices.command("revoke")
+@click.argument("device_id")
+@click.option("--words", "by_words", is_flag=True, help="As the owner, with the 24 words; no device can undo that.")
+@common
+@run
+async def devices_revoke(context: Context, device_id: str, *, by_words: bool) -> None:
+    """Shut a device out, everywhere and for ever, and seal new films with a key that it does not have."""
+    words = _read_words() if by_words else None
+    async with open_engine(context.data, work=False) as engine:
+        revoked = await engine.call(api.RevokeDevice(device_id=device_id, words=words))
+    context.terminal.result(revoked, f"{revoked.device.name} is shut out.\n{revoked.still_holds}")
+
+
+@devices.command("words")
+@common
+@run
+async def devices_words(context: Context) -> None:
+    """Show the 24 words, until they are confirmed. Whoever has them has everything."""
+    async with open_engine(context.data, work=False) as engine:
+        shown = await engine.call(api.ShowWords())
+    lines = [
+        "   ".join(f"{row + column:2} {shown.words[row + column - 1]:<9}" for column in range(1, 5)).rstrip()
+        for row in range(0, len(shown.words), 4)
+    ]
+    context.terminal.result(shown, "\n".join(lines))
+    context.terminal.note(
+        "Write them down on paper, and keep it where no thief of your devices looks; then “hearthreel devices confirm”."
+    )
+
+
+@devices.command("confirm")
+@common
+@run
+async def devices_confirm(context: Context) -> None:
+    """Show that the 24 words are written down; they are then deleted from this device.
+
+    Asks for three of them; from a pipe it reads all 24.
+    """
+    if sys.stdin.isatty():
+        numbers = sorted(secrets.SystemRandom().sample(range(1, WORD_COUNT + 1), _WORDS_ASKED))
+        typed = {number: click.prompt(f"Word {number}", type=str, err=True) for number in numbers}
+    else:
+        typed = dict(enumerate(_read_words().split(), start=1))
+    async with open_engine(context.data, work=False) as engine:
+        await engine.call(api.ConfirmWords(words=typed))
+    context.terminal.result(
+        {"confirmed": True}, "Confirmed, and deleted from this device. The paper is the only place that has them now."
+    )
+
+
+@devices.command("restore")
+@common
+@run
+async def devices_restore(context: Context) -> None:
+    """Make this device yours with the 24 words alone, without another device."""
+    words = _read_words()
+    async with open_engine(context.data, work=False) as engine:
+        space = await engine.call(api.RestoreOwner(words=words))
+    members = sum(one.state == "member" for one in space.devices)
+    context.terminal.result(
+        {"restored": True, "owner": space.owner, "devices": members},
+        "This device is yours. It finds the films of your other devices when it meets them.",
+    )
+
+
+def _read_words() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("The 24 words", type=str, err=True))
+    return sys.stdin.read(_MOST_TYPED)
+
+
+@cli.command()
+@click.argument("code", required=False)
+@click.option("--at", metavar="HOST:PORT", help="Where the device that shows the code listens; else it is searched.")
+@click.option("--listen", "host", default="", metavar="HOST", help="Show a code and listen on this address only.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Show a code and listen on this port.")
+@common
+@run
+async def pair(context: Context, code: str | None, *, at: str | None, host: str, port: int) -> None:
+    """Let another device in by showing a code, or join with the CODE that another device shows."""
+    async with open_engine(context.data, work=False) as engine:
+        if code is None:
+            paired = await _show_code(context.terminal, engine, host, port)
+            text = f"{paired.name} is one of your {paired.devices} devices now."
+        else:
+            paired = await engine.call(api.JoinSpace(code=code, at=at))
+            text = f"Paired with {paired.name}; this device is one of {paired.devices} now."
+        context.terminal.result({"paired": paired}, text)
+        if code is None:
+            _remind_of_words(context.terminal, await engine.call(api.ListDevices()))
+
+
+async def _show_code(terminal: Terminal, engine: EngineHost, host: str, port: int) -> api.PairedSnapshot:
+    shown = await engine.call(api.OpenPairing(host=host, port=port))
+    terminal.result(shown, f"Code: {shown.code}")
+    sys.stdout.flush()
+    if not terminal.as_json:
+        terminal.qr_code(shown.link)
+        where = "" if shown.found_by_code else f" --at {shown.addresses[0]}"
+        terminal.note(
+            f"On the other device, within {shown.valid_s // 60} minutes:  hearthreel pair {shown.code}{where}\n"
+            f"If it does not find this one, add  --at {'  or  --at '.join(shown.addresses)}"
+        )
+    return await engine.call(api.AwaitPairing(code=shown.code))
 
 
 # The engine

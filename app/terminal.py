@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from app.engine.api import FilmSnapshot, JobSnapshot
+from app.engine.api import DeviceSnapshot, FilmSnapshot, JobSnapshot
 
 _KIB = 1024
 _UNWRAPPED = 2000
@@ -49,6 +50,14 @@ class Terminal:
     def failure(self, code: str, message: str) -> None:
         """Say what went wrong."""
         self._errors.print(Text.assemble((f"{code}: ", "bold red"), message), soft_wrap=True)
+
+    def qr_code(self, text: str) -> None:
+        """Draw a QR code for a camera, where there is a screen."""
+        if not sys.stderr.isatty():
+            return
+        import segno  # noqa: PLC0415 (only pairing draws one)
+
+        segno.make(text, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
 
     def table(self, rows: Iterable[Any], columns: tuple[str, ...], cells: Any, empty: str) -> None:
         """Print rows as a table, or as one JSON object a line."""
@@ -122,6 +131,27 @@ def job_cells(job: JobSnapshot) -> tuple[str, ...]:
     """Return a job's row in a table."""
     done = f"{job.progress * 100:.0f} %" if job.progress is not None else "–"
     return job.id[:12], job.title, job.state, done, job_detail(job) if job.state != "done" else ""
+
+
+def device_cells(device: DeviceSnapshot) -> tuple[str, ...]:
+    """Return a device's row in a table."""
+    by = f"revoked by {device.revoked_by}" if device.revoked_by else device.added_by
+    return (
+        device.id[:12],
+        device.name,
+        "this device" if device.this else "",
+        device.state,
+        format_moment(device.revoked_at_ms or device.added_at_ms),
+        by,
+    )
+
+
+def format_moment(at_ms: int) -> str:
+    """Return a moment as local date and time."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "–"  # another device's clock said so
 
 
 def film_cells(film: FilmSnapshot) -> tuple[str, ...]:

@@ -61,7 +61,6 @@ class ErrorCode(StrEnum):
     BAD_WORDS = "bad-words"
     WRONG_CODE = "wrong-code"
     CODE_EXPIRED = "code-expired"
-    NO_INVITER = "no-inviter"
     OTHER_SPACE = "other-space"
     NOT_A_MEMBER = "not-a-member"
     REVOKED = "revoked"

@@ -190,6 +190,72 @@ class DoctorReport(Snapshot, frozen=True, kw_only=True):
     player: str = ""
 
 
+class DeviceSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One device of the owner."""
+
+    id: str
+    name: str
+    this: bool
+    """Whether it is the device that answers."""
+    state: str
+    """member or revoked."""
+    added_at_ms: int
+    added_by: str
+    """The name of a device, or ``words``."""
+    revoked_at_ms: int | None = None
+    revoked_by: str | None = None
+
+
+class SpaceSnapshot(Snapshot, frozen=True, kw_only=True):
+    """The owner's devices, as this one knows them."""
+
+    owner: str
+    """The owner's public signing key in hex."""
+    vault_key: str
+    """The id of the key that seals new content here."""
+    words_pending: bool
+    """The owner's secret still waits on this device for its words to be confirmed."""
+    devices: tuple[DeviceSnapshot, ...]
+
+
+class RevokedSnapshot(Snapshot, frozen=True, kw_only=True):
+    """What came of revoking a device."""
+
+    device: DeviceSnapshot
+    vault_key: str
+    """The id of the key that seals new content from now on."""
+    still_holds: str
+    """What the device may still hold and do, in words."""
+
+
+class WordsSnapshot(Snapshot, frozen=True, kw_only=True):
+    """The owner's secret. Show it to the owner and to nobody else."""
+
+    words: tuple[str, ...]
+
+
+class PairingSnapshot(Snapshot, frozen=True, kw_only=True):
+    """A code that lets one device in."""
+
+    code: str
+    link: str
+    """Code and address as one text, for a QR code."""
+    addresses: tuple[str, ...]
+    """HOST:PORT, where this device listens for whoever has the code."""
+    found_by_code: bool
+    """Whether the code alone is enough on the local network."""
+    valid_s: int
+
+
+class PairedSnapshot(Snapshot, frozen=True, kw_only=True):
+    """A device that is of the space now."""
+
+    id: str
+    name: str
+    devices: int
+    """How many belong to the space now."""
+
+
 class Command(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True, tag=True):
     """Base of everything the engine can be asked."""
 
@@ -339,6 +405,68 @@ class RunDoctor(Command[DoctorReport], frozen=True, kw_only=True, tag=True):
     reply: ClassVar[Any] = DoctorReport
 
 
+class ListDevices(Command[SpaceSnapshot], frozen=True, kw_only=True, tag=True):
+    """The owner's devices."""
+
+    reply: ClassVar[Any] = SpaceSnapshot
+
+
+class RevokeDevice(Command[RevokedSnapshot], frozen=True, kw_only=True, tag=True):
+    """Shut a device out, and seal new content with a key that it does not have."""
+
+    reply: ClassVar[Any] = RevokedSnapshot
+    device_id: str
+    words: str | None = None
+    """The owner's 24 words: then it is the owner's word, which no device can undo."""
+
+
+class ShowWords(Command[WordsSnapshot], frozen=True, kw_only=True, tag=True):
+    """The 24 words, until they were confirmed."""
+
+    reply: ClassVar[Any] = WordsSnapshot
+
+
+class ConfirmWords(Command[bool], frozen=True, kw_only=True, tag=True):
+    """Show that the words are written down; the owner's secret is then deleted from this device."""
+
+    reply: ClassVar[Any] = bool
+    words: dict[int, str]
+    """At least three words, by their number from 1."""
+
+
+class RestoreOwner(Command[SpaceSnapshot], frozen=True, kw_only=True, tag=True):
+    """Make this device one of the owner's, with the 24 words alone."""
+
+    reply: ClassVar[Any] = SpaceSnapshot
+    words: str
+
+
+class OpenPairing(Command[PairingSnapshot], frozen=True, kw_only=True, tag=True):
+    """Listen for one device that shall join; a code that was open before becomes void."""
+
+    reply: ClassVar[Any] = PairingSnapshot
+    host: str = ""
+    """The address to listen on; all if empty."""
+    port: int = 0
+
+
+class AwaitPairing(Command[PairedSnapshot], frozen=True, kw_only=True, tag=True):
+    """Wait until a device has joined with the code; when this is withdrawn, the code becomes void."""
+
+    reply: ClassVar[Any] = PairedSnapshot
+    code: str
+
+
+class JoinSpace(Command[PairedSnapshot], frozen=True, kw_only=True, tag=True):
+    """Join the space of the device that shows a code; the reply is that device."""
+
+    reply: ClassVar[Any] = PairedSnapshot
+    code: str
+    """As typed, or the text of the QR code."""
+    at: str | None = None
+    """HOST:PORT; without, the local network is searched."""
+
+
 class EngineStatus(Snapshot, frozen=True, kw_only=True):
     """Whether the engine works at all, and what holds it up."""
 
@@ -387,6 +515,14 @@ AnyCommand = (
     | VerifyVault
     | RunDoctor
     | GetStatus
+    | ListDevices
+    | RevokeDevice
+    | ShowWords
+    | ConfirmWords
+    | RestoreOwner
+    | OpenPairing
+    | AwaitPairing
+    | JoinSpace
 )
 
 Progress = Callable[[float, str], None]

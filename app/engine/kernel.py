@@ -21,7 +21,10 @@ from app.core.settings import SettingsFile
 from app.queue.sqlite_store import SqliteJobStore, rename_device
 from app.queue.store import JobStore
 from app.storage.opening import Storage, open_storage
+from app.storage.signing import owner_signer
 from app.sync.identity import DeviceIdentity, open_identity
+from app.sync.membership import found_space
+from app.sync.membership_store import MembershipStore
 from app.transcode.register import ChildRegister
 from app.transcode.supervisor import Supervisor
 
@@ -87,12 +90,15 @@ class Kernel:
             undo.callback(self._storage_database.close)
             self.storage: Storage = open_storage(data, self._storage_database, clock=clock)
             self.storage.segments.keep_only(())
+            self._members = self._open_members()
             undo.pop_all()
         register = ChildRegister(data.children)
         register.sweep()
         self.supervisor = supervisor or Supervisor(register=register)
         self.changed = ChangeFlag()
         """Set when a job, a task or a segment changed."""
+        self.session_port = 0
+        """Where this device listens for sessions of other devices; 0 while it does not."""
         self.version = 0
         """Grows with every change of the queue; what was read from it at an older version may be out of date."""
         self.trouble: ErrorInfo | None = None
@@ -106,6 +112,21 @@ class Kernel:
                 ErrorCode.DATABASE_DAMAGED,
                 f"The database {self.data.database} is damaged ({damage}). It was left untouched. {RESTORE}",
             )
+
+    def _open_members(self) -> MembershipStore:
+        """Open what is known of the owner's devices; at the first start, say that this is the first of them."""
+        keys = self.storage.keys
+        members = MembershipStore(self._queue_database, space=keys.owner.signing.hex())
+        if keys.words_pending and members.membership().of(self.identity.keys.public.hex()) is None:
+            first = found_space(
+                members.statements(),
+                owner_signer(self.storage.owner_secret()),
+                device=self.identity.keys.public,
+                name=self.device.name,
+                now_ms=self.clock.wall_ms(),
+            )
+            members.state(first)
+        return members
 
     def _settled(self, device: Device) -> Device:
         """Give the rows of a data directory from before devices had keys to the device that has one now."""
@@ -141,6 +162,10 @@ class Kernel:
         """Note that the queue was changed in a ``queue`` action, and wake those who watch."""
         self.version += 1
         self.changed.set()
+
+    async def members(self, action: Callable[[MembershipStore], T]) -> T:
+        """Run ``action`` on the queue's thread, to whose database the statements about devices belong."""
+        return await _finish(self._queue_thread, action, self._members)
 
     async def store(self, action: Callable[[Storage], T]) -> T:
         """Run ``action`` on a storage thread."""

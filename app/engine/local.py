@@ -23,6 +23,7 @@ from app.core.ids import media_id_of, resolve_id_prefix
 from app.core.paths import DataDir
 from app.engine import api
 from app.engine.adding import add_path
+from app.engine.devices import Devices
 from app.engine.exporting import export_film
 from app.engine.films import EngineFilms
 from app.engine.housekeeping import Housekeeper, bundles_of, missing_of, roots_of_job
@@ -54,7 +55,9 @@ from app.storage.source import display_path, fingerprint, look_at
 from app.transcode.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from app.engine.pairing import Pairing
     from app.playback.gateway import Gateway
+    from app.sync.pairing_discovery import PairingDirectory
 
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
@@ -81,7 +84,14 @@ def default_slots() -> Slots:
 class LocalEngine:
     """Implements ``EngineApi``. Made by ``start``, ended by ``close``; lives on one event loop."""
 
-    def __init__(self, kernel: Kernel, lock: EngineLock, *, slots: Slots | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        lock: EngineLock,
+        *,
+        slots: Slots | None = None,
+        directory: PairingDirectory | None = None,
+    ) -> None:
         self._kernel = kernel
         self.lock = lock
         self._wanted = WantedTasks()
@@ -92,6 +102,9 @@ class LocalEngine:
         self._watch = LeaseWatch(kernel, self._worker.own_tokens)
         self._gateway: Gateway | None = None
         self._gateway_opening = asyncio.Lock()
+        self.devices = Devices(kernel)
+        self._pairing: Pairing | None = None
+        self._directory = directory
         self._housekeeper = Housekeeper(kernel)
         self._rates = RateMeter(kernel.clock)
         self._subscribers: set[asyncio.Queue[api.Changed]] = set()
@@ -123,6 +136,14 @@ class LocalEngine:
             api.VerifyVault: self._verify,
             api.RunDoctor: self._doctor,
             api.GetStatus: self._get_status,
+            api.ListDevices: self.devices.space,
+            api.RevokeDevice: self.devices.revoke,
+            api.ShowWords: self.devices.show_words,
+            api.ConfirmWords: self.devices.confirm_words,
+            api.RestoreOwner: self.devices.restore,
+            api.OpenPairing: self._open_pairing,
+            api.AwaitPairing: self._await_pairing,
+            api.JoinSpace: self._join_space,
         }
 
     @classmethod
@@ -134,6 +155,7 @@ class LocalEngine:
         clock: Clock | None = None,
         supervisor: Supervisor | None = None,
         slots: Slots | None = None,
+        directory: PairingDirectory | None = None,
     ) -> LocalEngine:
         """Take the lock, open everything and (with ``work`` and worker.enabled) begin to work.
 
@@ -146,9 +168,10 @@ class LocalEngine:
         except BaseException:
             lock.release()
             raise
-        engine = cls(kernel, lock, slots=slots)
+        engine = cls(kernel, lock, slots=slots, directory=directory)
         engine._may_work = work
         try:
+            await engine.devices.follow()
             engine._tasks = [
                 asyncio.create_task(engine._tell()),
                 asyncio.create_task(engine._keep_house()),
@@ -179,6 +202,8 @@ class LocalEngine:
             rest.push_async_callback(self._worker.stop)
             if self._gateway is not None:
                 rest.push_async_callback(self._gateway.close)
+            if self._pairing is not None:
+                rest.push_async_callback(self._pairing.close)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -481,6 +506,25 @@ class LocalEngine:
             overwrite=command.overwrite,
             progress=lambda share: progress(share, "writing"),
         )
+
+    # Pairing
+
+    async def _open_pairing(self, command: api.OpenPairing) -> api.PairingSnapshot:
+        return await self._pairings().open(command)
+
+    async def _await_pairing(self, command: api.AwaitPairing) -> api.PairedSnapshot:
+        return await self._pairings().wait(command)
+
+    async def _join_space(self, command: api.JoinSpace) -> api.PairedSnapshot:
+        return await self._pairings().join(command)
+
+    def _pairings(self) -> Pairing:
+        """Return what pairs, loaded by the first who needs it: SPAKE2 and mDNS take a fifth of a second."""
+        if self._pairing is None:
+            from app.engine.pairing import Pairing  # noqa: PLC0415 (see above)
+
+            self._pairing = Pairing(self._kernel, self.devices, directory=self._directory)
+        return self._pairing
 
     # The rest
 

@@ -145,6 +145,13 @@ def judge(statements: Iterable[Statement], space: str) -> Membership:
     )
 
 
+def found_space(
+    statements: Collection[Statement], owner: Signer, *, device: bytes, name: str, now_ms: int
+) -> Statement:
+    """Return the owner's statement that a device belongs to the owner's space."""
+    return add_device(statements, owner, space=owner.public.hex(), public=device, name=name, now_ms=now_ms)
+
+
 def add_device(
     statements: Collection[Statement], signer: Signer, *, space: str, public: bytes, name: str, now_ms: int
 ) -> Statement:

@@ -103,14 +103,18 @@ class MembershipStore:
         self._keep({one.id: one for one in statements})
 
     def enter(self, space: str, encoded: Iterable[bytes]) -> None:
-        """Become a store of another space, with these statements; those of the old one are forgotten."""
+        """Become a store of another space, with these statements; those of the old one stay until ``forget_others``."""
+        offered = {one.id: one for one in (decode_statement(data, space=space) for data in encoded)}
         with self._database.transaction() as database:
-            for data in encoded:
-                statement = decode_statement(data, space=space)
-                database.upsert("membership_statements", _row(statement), key="id")
-            database.execute("DELETE FROM membership_statements WHERE space <> ?", (space,))
+            for one in offered.values():
+                database.upsert("membership_statements", _row(one), key="id")
         self._space = space
         self._load()
+
+    def forget_others(self) -> None:
+        """Forget the statements of spaces that this device was in before."""
+        with self._database.transaction() as database:
+            database.execute("DELETE FROM membership_statements WHERE space <> ?", (self._space,))
 
     def remember_address(self, device: str, address: Address, *, now_ms: int) -> None:
         """Note where a device (by its id) was reached."""

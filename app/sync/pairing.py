@@ -119,12 +119,12 @@ def parse_code(text: str) -> tuple[PairingCode, Address | None]:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address in HOST:PORT or [HOST]:PORT; raises ``ExpectedError`` no-inviter."""
+    """Return the address in HOST:PORT or [HOST]:PORT; raises ``ExpectedError`` unreachable."""
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
         raise ExpectedError(
-            ErrorCode.NO_INVITER, f"“{text}” is no address; it must be HOST:PORT, as the other shows it."
+            ErrorCode.UNREACHABLE, f"“{text}” is no address; it must be HOST:PORT, as the other shows it."
         )
     return Address(host=host, port=int(port))
 
@@ -138,18 +138,28 @@ class PairingOffer:
         self.tries_left = MAX_TRIES
         self.is_used = False
 
-    def check(self, now_s: float) -> None:
-        """Raise ``ExpectedError`` code-expired when the code is void."""
+    def check_free(self, now_s: float) -> None:
+        """Raise ``ExpectedError`` code-expired when the code lets nobody in any more."""
+        self.check_valid(now_s)
+        if self.is_used:
+            raise _expired()
+
+    def check_valid(self, now_s: float) -> None:
+        """Raise ``ExpectedError`` code-expired when the code is void; one that lets somebody in just now is not."""
         if self.tries_left <= 0:
             raise ExpectedError(
                 ErrorCode.CODE_EXPIRED,
                 f"{MAX_TRIES} wrong codes were tried, so this one is void; somebody mistyped, or tried to get in. "
                 "Nothing was given away. Run “hearthreel pair” again for a new code.",
             )
-        if self.is_used or now_s >= self.ends_at_s:
-            raise ExpectedError(
-                ErrorCode.CODE_EXPIRED, "The code is no longer valid. Run “hearthreel pair” again for a new one."
-            )
+        if now_s >= self.ends_at_s:
+            raise _expired()
+
+
+def _expired() -> ExpectedError:
+    return ExpectedError(
+        ErrorCode.CODE_EXPIRED, "The code is no longer valid. Run “hearthreel pair” again for a new one."
+    )
 
 
 # Messages
@@ -185,6 +195,8 @@ class Join(msgspec.Struct, frozen=True, kw_only=True, tag="join", forbid_unknown
 
     device: bytes
     name: str
+    space: str
+    """The space that it shares with other devices already; empty while it shares none."""
     signature: bytes
     """Of what only these two can know, so that nobody brings in a key that is not its own."""
 
@@ -223,6 +235,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     device: bytes
     name: str
+    space: str = ""
+    """The owner's public signing key of the space that it shares with other devices already, in hex."""
 
 
 class Welcomed(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,6 +273,11 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+OTHER_SPACE = (
+    "This device shares its films with devices of another owner (or of another first start) already, and two libraries "
+    "are not mixed. Use a fresh data directory (--data-dir), and bring films over with “hearthreel export” and "
+    "“hearthreel add”. Nothing was changed."
+)
 _SENTENCES = {
     ErrorCode.WRONG_CODE: "The code is wrong, or somebody between the two devices tried to listen. Nothing was given "
     "away. Compare the code with the one that the other device shows, and try again.",
@@ -268,7 +287,7 @@ _SENTENCES = {
     ErrorCode.REVOKED: "This device was shut out of that space, and its key stays out. To let it in again, end "
     "Hearthreel here, delete device.json and keys/identity.json in the data directory (it becomes a new device; its "
     "films stay), and pair it.",
-    ErrorCode.OTHER_SPACE: "The other device belongs to another space already and did not join.",
+    ErrorCode.OTHER_SPACE: OTHER_SPACE,
     ErrorCode.NOT_A_MEMBER: "The other device does not belong to its space itself, so it cannot let anybody in.",
 }
 _BROKEN = (
@@ -320,7 +339,7 @@ class _Exchange:
     def connection_lost(self) -> None:
         """Note that the other side is gone."""
         if not self.is_over:
-            self._fail(ExpectedError(ErrorCode.NO_INVITER, "The connection to the other device broke; try again."))
+            self._fail(ExpectedError(ErrorCode.UNREACHABLE, "The connection to the other device broke; try again."))
 
     def refuse(self, error: ExpectedError) -> None:
         """End it, and tell the other side why in a word."""
@@ -417,7 +436,7 @@ class Inviter(_Exchange):
             case _, Refusal():
                 self._fail(_refused(message.code))
             case State.LISTENING, Hello():
-                self._offer.check(now_s)
+                self._offer.check_free(now_s)
                 self._agree(message, joiner=message, inviter=self._hello)
                 self._send(self._hello)
                 self.state = State.GREETED
@@ -429,7 +448,7 @@ class Inviter(_Exchange):
                 raise _broken()
 
     def _confirm(self, confirm: Confirm, now_s: float) -> None:
-        self._offer.check(now_s)
+        self._offer.check_free(now_s)
         if not self._check_proof(confirm, _JOINER):
             self._offer.tries_left -= 1
             left = self._offer.tries_left
@@ -452,7 +471,7 @@ class Inviter(_Exchange):
             case State.CONFIRMED, Join() if not self._offer.is_used:
                 self._check_join(inner)
                 self._offer.is_used = self._has_taken = True
-                self._events.append(Asked(device=inner.device, name=inner.name))
+                self._events.append(Asked(device=inner.device, name=inner.name, space=inner.space))
             case State.WELCOMED, Joined():
                 self.state = State.PAIRED
                 self._events.append(Paired())
@@ -465,19 +484,21 @@ class Inviter(_Exchange):
         super()._fail(error)
 
     def _check_join(self, join: Join) -> None:
+        is_space = len(join.space) in {0, 2 * _KEY_BYTES}
         is_name = 1 <= len(join.name) <= MAX_NAME_CHARACTERS and join.name.isprintable()
         is_own = verify_signature(join.device, purpose=_PROOF, message=self._to_sign(), signature=join.signature)
-        if not is_name or not is_own:
+        if not (is_space and is_name and is_own):
             raise _broken()
 
 
 class Joiner(_Exchange):
     """The side that was given the code."""
 
-    def __init__(self, code: PairingCode, *, keys: DeviceKeys, name: str) -> None:
+    def __init__(self, code: PairingCode, *, keys: DeviceKeys, name: str, space: str = "") -> None:
         spake = SPAKE2_B(code.secret.encode(), idA=_INVITER, idB=_JOINER)
         super().__init__(code, keys=keys, state=State.GREETING, spake=spake)
         self._name = name
+        self._space = space
         self._send(self._hello)
 
     def joined(self) -> None:
@@ -508,7 +529,8 @@ class Joiner(_Exchange):
             raise ExpectedError(ErrorCode.WRONG_CODE, _SENTENCES[ErrorCode.WRONG_CODE])
         self._start_sealing(mine=_JOINER, theirs=_INVITER)
         signature = self._keys.sign(purpose=_PROOF, message=self._to_sign())
-        self._send_sealed(Join(device=self._keys.public, name=self._name, signature=signature))
+        join = Join(device=self._keys.public, name=self._name, space=self._space, signature=signature)
+        self._send_sealed(join)
         self.state = State.JOINING
 
     def _take_inner(self, sealed: Sealed) -> None:

@@ -34,11 +34,11 @@ class PairingDirectory(Protocol):
     """Where inviters are announced and found."""
 
     def announce(self, hint: str, port: int) -> AbstractAsyncContextManager[None]:
-        """Let this device be found under ``hint`` while the context lasts; raises ``ExpectedError`` no-inviter."""
+        """Let this device be found under ``hint`` while the context lasts; raises ``ExpectedError`` unreachable."""
         ...
 
     async def find_inviter(self, hint: str) -> tuple[Address, ...]:
-        """Return where inviters with ``hint`` listen; empty when none is found. Raises ``ExpectedError`` no-inviter."""
+        """Return where inviters with ``hint`` listen; none if none is found. Raises ``ExpectedError`` unreachable."""
         ...
 
 
@@ -142,6 +142,6 @@ async def _addresses(zeroconf: AsyncZeroconf, name: str) -> list[Address]:
 
 def _silent(error: Exception) -> ExpectedError:
     return ExpectedError(
-        ErrorCode.NO_INVITER,
+        ErrorCode.UNREACHABLE,
         f"The local network cannot be searched ({error}). Give the address: “hearthreel pair CODE --at HOST:PORT”.",
     )

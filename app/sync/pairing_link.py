@@ -62,19 +62,19 @@ class PairingHost:
         self.port = 0
 
     async def start(self, host: str = ANY_HOST, port: int = 0) -> None:
-        """Listen; raises ``ExpectedError`` no-inviter when that address cannot be listened on."""
+        """Listen; raises ``ExpectedError`` unreachable when that address cannot be listened on."""
         try:
             self._server = await asyncio.start_server(self._accept, sock=_listening_socket(host, port))
         except (OSError, OverflowError) as error:
             raise ExpectedError(
-                ErrorCode.NO_INVITER, f"{host or 'This computer'} port {port} cannot be listened on ({error})."
+                ErrorCode.UNREACHABLE, f"{host or 'This computer'} port {port} cannot be listened on ({error})."
             ) from error
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def wait(self) -> Asked:
         """Return who was paired; raises ``ExpectedError`` code-expired when the code became void before."""
         while self._paired is None:
-            self._offer.check(self._now_s())
+            self._offer.check_valid(self._now_s())
             self._turn.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._turn.wait(), _LOOK_S)
@@ -135,11 +135,18 @@ class PairingHost:
 
 
 async def join_at(
-    addresses: Iterable[Address], code: PairingCode, *, keys: DeviceKeys, name: str, enter: Enter, now_s: Clock
+    addresses: Iterable[Address],
+    code: PairingCode,
+    *,
+    keys: DeviceKeys,
+    name: str,
+    space: str = "",
+    enter: Enter,
+    now_s: Clock,
 ) -> None:
-    """Join the inviter at the first of ``addresses`` that answers.
+    """Join the inviter at the first of ``addresses`` that answers. ``space`` is what this device shares already.
 
-    Raises ``ExpectedError``: no-inviter (none answers, or the connection broke), wrong-code, code-expired, revoked,
+    Raises ``ExpectedError``: unreachable (none answers, or the connection broke), wrong-code, code-expired, revoked,
     data-too-new, bad-message, or what ``enter`` raises.
     """
     tried: list[str] = []
@@ -152,10 +159,10 @@ async def join_at(
             continue
         try:
             async with asyncio.timeout(CONNECTION_S):
-                await _join(reader, writer, Joiner(code, keys=keys, name=name), address, enter, now_s)
+                await _join(reader, writer, Joiner(code, keys=keys, name=name, space=space), address, enter, now_s)
         except (OSError, TimeoutError) as error:
             raise ExpectedError(
-                ErrorCode.NO_INVITER, f"The connection to {address} broke or took too long; try again."
+                ErrorCode.UNREACHABLE, f"The connection to {address} broke or took too long; try again."
             ) from error
         finally:
             writer.close()
@@ -163,7 +170,7 @@ async def join_at(
                 await writer.wait_closed()
         return
     raise ExpectedError(
-        ErrorCode.NO_INVITER,
+        ErrorCode.UNREACHABLE,
         f"No device that shows a code answers at {', '.join(tried)}. Check that “hearthreel pair” still runs there, "
         "that the address is right, and that no firewall is in the way.",
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from functools import cache
-
-from mnemonic import Mnemonic
+from typing import TYPE_CHECKING
 
 from app.core.errors import ErrorCode, ExpectedError
+
+if TYPE_CHECKING:
+    from mnemonic import Mnemonic
 
 WORD_COUNT = 24
 _ENOUGH_LETTERS = 4
@@ -20,6 +22,8 @@ _ENOUGH_LETTERS = 4
 
 @cache
 def _list() -> Mnemonic:
+    from mnemonic import Mnemonic  # noqa: PLC0415 (most starts have nothing to do with words)
+
     return Mnemonic("english")
 
 

@@ -183,7 +183,7 @@ def test_a_code_may_be_tried_again_when_the_connection_broke() -> None:
     first.carry()
     event_of(first.one)
     first.one.connection_lost()
-    assert failure_of(first.one) is ErrorCode.NO_INVITER
+    assert failure_of(first.one) is ErrorCode.UNREACHABLE
     second = Wire(inviter(offer), joiner())
     second.carry()
     assert isinstance(event_of(second.one), Asked)
@@ -311,7 +311,7 @@ def test_noise_ends_the_exchange_in_order(noise: bytes, framed: bool) -> None:  
     for machine in (inviter(fresh_offer()), joiner()):
         machine.receive_data(len(noise).to_bytes(4, "big") + noise if framed else noise, now_s=0.0)
         machine.connection_lost()
-        assert failure_of(machine) in {ErrorCode.BAD_MESSAGE, ErrorCode.NO_INVITER}
+        assert failure_of(machine) in {ErrorCode.BAD_MESSAGE, ErrorCode.UNREACHABLE}
 
 
 # Codes
@@ -344,7 +344,7 @@ def test_a_scanned_code_carries_the_address(address: Address | None) -> None:
 def test_what_is_no_address_is_told(text: str) -> None:
     with pytest.raises(ExpectedError) as caught:
         parse_address(text)
-    assert caught.value.code is ErrorCode.NO_INVITER
+    assert caught.value.code is ErrorCode.UNREACHABLE
 
 
 def test_the_drawing_names_every_state_and_message() -> None:

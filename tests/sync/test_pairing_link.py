@@ -39,11 +39,13 @@ class Stage:
         self.let_in: list[Asked] = []
         self.entered: list[tuple[Welcome, str]] = []
         self.refusal: ExpectedError | None = None
+        self.slow_s = 0.0
         self.host = PairingHost(self.offer, keys=DEVICES["A"], let_in=self._let_in, now_s=self.clock.monotonic_s)
 
     async def _let_in(self, asked: Asked) -> Welcome:
         if self.refusal is not None:
             raise self.refusal
+        await asyncio.sleep(self.slow_s)  # stands for a disk
         self.let_in.append(asked)
         return welcome()
 
@@ -93,6 +95,16 @@ async def test_a_code_ends_though_nobody_comes(stage: Stage) -> None:
     assert await refused(stage.host.wait()) is ErrorCode.CODE_EXPIRED
 
 
+async def test_a_code_that_lets_somebody_in_just_now_is_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.sync.pairing_link._LOOK_S", 0.001)
+    waiting = asyncio.create_task(stage.host.wait())
+    stage.slow_s = 0.05
+    await stage.join()
+    assert (await waiting).name == "B"
+
+
 async def test_an_inviter_that_refuses_says_why(stage: Stage) -> None:
     stage.refusal = ExpectedError(ErrorCode.REVOKED, "It is out.")
     assert await refused(stage.join()) is ErrorCode.REVOKED
@@ -105,7 +117,7 @@ async def test_an_address_where_nobody_listens_is_passed_over(stage: Stage) -> N
     await closed.start(LOOPBACK)
     nobody = Address(host=LOOPBACK, port=closed.port)
     await closed.close()
-    assert await refused(stage.join("417-220-935", nobody)) is ErrorCode.NO_INVITER
+    assert await refused(stage.join("417-220-935", nobody)) is ErrorCode.UNREACHABLE
     await stage.join("417-220-935", nobody, Address(host=LOOPBACK, port=stage.host.port))
 
 
@@ -121,8 +133,8 @@ async def test_noise_and_silence_end_only_their_connection(stage: Stage) -> None
 
 async def test_a_port_that_is_taken_is_told(stage: Stage) -> None:
     second = PairingHost(stage.offer, keys=DEVICES["A"], let_in=stage._let_in, now_s=stage.clock.monotonic_s)
-    assert await refused(second.start(LOOPBACK, stage.host.port)) is ErrorCode.NO_INVITER
-    assert await refused(second.start("no address", 1)) is ErrorCode.NO_INVITER
+    assert await refused(second.start(LOOPBACK, stage.host.port)) is ErrorCode.UNREACHABLE
+    assert await refused(second.start("no address", 1)) is ErrorCode.UNREACHABLE
 
 
 class Relay:

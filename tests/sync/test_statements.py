@@ -261,6 +261,8 @@ def test_another_space_takes_the_place_of_the_one_before(database: Database) -> 
     first = make_statement(other, Add(device=key_of("B"), name="B", at_ms=1), space=space, after=None)
     store.enter(space, [first.encoded])
     assert (store.space, store.statements()) == (space, (first,))
+    assert len(MembershipStore(database, space=SPACE).statements()) == 1, "until the keys were exchanged too"
+    store.forget_others()
     assert MembershipStore(database, space=SPACE).statements() == ()
     with pytest.raises(ExpectedError) as caught:
         store.add_statements([added([], "owner", "A").encoded])
