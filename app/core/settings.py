@@ -76,6 +76,8 @@ SETTINGS: dict[str, Setting] = {
     "worker.enabled": Setting(default=True, parse=_parse_bool, about="whether this device transcodes"),
     "vault.copies": Setting(default=2, parse=_parse_count(1, 20), about="on how many devices each film is kept"),
     "vault.quota": Setting(default=0, parse=_parse_size, about="most bytes of the vault here; 0 is no limit"),
+    "listen.host": Setting(default="", parse=str.strip, about="address to listen on for other devices; empty is all"),
+    "discovery": Setting(default=True, parse=_parse_bool, about="whether devices find each other in the local network"),
     "listen.port": Setting(default=0, parse=_parse_count(0, 65535), about="port for other devices; 0 picks one"),
     "profile": Setting(
         default="default", parse=_parse_choice("default", "passthrough"), about="how new films are transcoded"

@@ -25,9 +25,10 @@ from app.engine import api
 from app.engine.kernel import Kernel
 from app.storage.cipher import KEY_BYTES, OwnerKeys, VaultKey, owner_keys
 from app.storage.signing import Signer, owner_signer
+from app.sync.addresses import Address
 from app.sync.granting import grant_key, open_granted
 from app.sync.membership import Membership, Standing, add_device, found_space, judge, overrule, revoke_device
-from app.sync.membership_store import Address, MembershipStore
+from app.sync.membership_store import MembershipStore
 from app.sync.statements import Statement, decode_statement
 from app.sync.words import check_words, secret_of, words_of
 

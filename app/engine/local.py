@@ -55,6 +55,7 @@ from app.storage.source import display_path, fingerprint, look_at
 from app.transcode.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from app.engine.connecting import Connector
     from app.engine.pairing import Pairing
     from app.playback.gateway import Gateway
     from app.sync.pairing_discovery import PairingDirectory
@@ -103,6 +104,8 @@ class LocalEngine:
         self._gateway: Gateway | None = None
         self._gateway_opening = asyncio.Lock()
         self.devices = Devices(kernel)
+        self.peers.take_statements = self.devices.take_statements
+        self._connector: Connector | None = None
         self._pairing: Pairing | None = None
         self._directory = directory
         self._housekeeper = Housekeeper(kernel)
@@ -178,6 +181,8 @@ class LocalEngine:
                 asyncio.create_task(engine._watch.run()),
             ]
             await engine._follow_settings()
+            if work:
+                engine._tasks.append(asyncio.create_task(engine._stay_connected()))
         except BaseException:
             await engine.close()
             raise
@@ -198,15 +203,26 @@ class LocalEngine:
         async with contextlib.AsyncExitStack() as rest:
             rest.callback(self.lock.release)
             rest.push_async_callback(self._kernel.close)
-            rest.push_async_callback(self.peers.close)
             rest.push_async_callback(self._worker.stop)
             if self._gateway is not None:
                 rest.push_async_callback(self._gateway.close)
             if self._pairing is not None:
                 rest.push_async_callback(self._pairing.close)
+            await self.peers.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _stay_connected(self) -> None:
+        """Keep links to the owner's other devices, as soon as there are any."""
+        with self._kernel.changed.watch() as changed:
+            while len((await self.devices.membership()).devices) < 2:
+                changed.clear()
+                await changed.wait()
+        from app.engine.connecting import Connector  # noqa: PLC0415 (its TLS library takes a while to load)
+
+        self._connector = Connector(self._kernel, self.devices, self.peers)
+        await self._connector.run()
 
     async def _follow_settings(self) -> None:
         """Begin or end to work, as the settings say."""

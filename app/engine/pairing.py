@@ -11,8 +11,8 @@ from app.core.errors import ErrorCode, ExpectedError
 from app.engine import api
 from app.engine.devices import Devices
 from app.engine.kernel import Kernel
+from app.sync.addresses import Address
 from app.sync.membership import Standing
-from app.sync.membership_store import Address
 from app.sync.pairing import (
     CODE_LIFE_S,
     PairingCode,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -29,7 +29,17 @@ from app.storage.shard_store import missing_shard
 from app.storage.source import open_source, read_at
 from app.storage.source_ledger import SourceState
 from app.sync.channel import Channel, ChannelClosedError, bad_message
-from app.sync.session import OLDEST_VERSION, VERSION, Goodbye, Hello, PeerSession, Presence, Spoken, encode_spoken
+from app.sync.session import (
+    OLDEST_VERSION,
+    VERSION,
+    Goodbye,
+    Hello,
+    PeerSession,
+    Presence,
+    Spoken,
+    Statements,
+    encode_spoken,
+)
 from app.sync.shard_exchange import (
     MOST_ASKED,
     MOST_NAMES,
@@ -93,6 +103,13 @@ class PeerView(msgspec.Struct, frozen=True, kw_only=True):
     """Measured rate of what it gave; 0 while nothing was measured."""
 
 
+TakeStatements = Callable[[tuple[bytes, ...]], Awaitable[object]]
+
+
+async def _take_none(_statements: tuple[bytes, ...]) -> None:
+    """Keep nothing."""
+
+
 class Peers:
     """All sessions of one engine; lives on its event loop."""
 
@@ -106,14 +123,16 @@ class Peers:
         self._arriving: dict[str, asyncio.Future[None]] = {}
         self.restored: Callable[[Sequence[str]], None] = lambda _rows: None
         """Called with rows in which this device says what it does not know: it was restored, or lives twice."""
+        self.take_statements: TakeStatements = _take_none
+        """Called with what a peer says about who belongs to the space; raises when that is not what it seems."""
 
     def connected(self) -> tuple[PeerView, ...]:
         """Return the devices that can be heard now."""
         views = (session.view() for session in self._sessions.values())
         return tuple(view for view in views if view is not None)
 
-    async def serve(self, link: Link) -> ErrorInfo:
-        """Talk over ``link`` until it ends; return why it did."""
+    async def serve(self, link: Link, *, device: str | None = None) -> ErrorInfo:
+        """Talk over ``link`` until it ends; return why it did. ``device`` is who its channels have proven is there."""
         kernel, now_s = self._kernel, self._kernel.clock.monotonic_s()
         hello = Hello(
             oldest=OLDEST_VERSION,
@@ -123,7 +142,7 @@ class Peers:
             name=kernel.device.name,
             abilities=self.abilities,
         )
-        talk = await kernel.queue(lambda store: PeerSession(store=store, hello=hello, now_s=now_s))
+        talk = await kernel.queue(lambda store: PeerSession(store=store, hello=hello, now_s=now_s, expected=device))
         session = _Session(self, kernel, link, talk, told=hello.abilities)
         try:
             await session.run()
@@ -140,6 +159,11 @@ class Peers:
     async def close(self) -> None:
         """End all sessions, saying so."""
         await asyncio.gather(*(one.end("Hearthreel was closed there.") for one in tuple(self._sessions.values())))
+
+    async def end_all_but(self, members: Collection[str]) -> None:
+        """End the sessions of devices that do not belong to the space any more."""
+        out = [one for device, one in self._sessions.items() if device not in members]
+        await asyncio.gather(*(one.end("This device does not belong to the space.") for one in out))
 
     def announce(self, abilities: Abilities) -> None:
         """Tell all peers what this device can do now, if that changed."""
@@ -275,6 +299,7 @@ class _Session:
         self._last_ask = 0
         self._rate = LinkRate()
         self._told = told
+        self._stated: set[bytes] = set()
         self._woken = asyncio.Event()
 
     @property
@@ -352,6 +377,9 @@ class _Session:
             self._kernel.note_change()
         if heard.answered:
             self._peers.claim_answered(self.device, heard.answered)
+        if heard.statements:
+            self._stated.update(heard.statements)
+            await self._peers.take_statements(heard.statements)
         if heard.own_news:
             self._peers.restored(heard.own_news)
         await self._say(heard.replies)
@@ -364,6 +392,7 @@ class _Session:
                 now_s = self._kernel.clock.monotonic_s()
                 await self._say(await self._kernel.queue(lambda _store, now=now_s: self._talk.tick(now)))  # type: ignore[misc]
                 await self._say(self._news_of_abilities())
+                await self._say(await self._news_of_statements())
                 delay_s = max(0.05, self._talk.next_moment_s() - self._kernel.clock.monotonic_s())
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), delay_s)
@@ -377,6 +406,14 @@ class _Session:
             return ()
         self._told = self._peers.abilities
         return (Presence(abilities=self._told),)
+
+    async def _news_of_statements(self) -> tuple[Spoken, ...]:
+        if not self.is_talking:
+            return ()
+        known = await self._kernel.members(lambda store: [one.encoded for one in store.statements()])
+        fresh = tuple(one for one in known if one not in self._stated)
+        self._stated.update(fresh)
+        return (Statements(encoded=fresh),) if fresh else ()
 
     async def announce(self, task_id: str, token: str) -> None:
         """Tell of a claim; a link that just ended is not waited for."""

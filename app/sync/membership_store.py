@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from app.core.database import Database, Migrations
 from app.core.errors import ErrorCode, ExpectedError
+from app.sync.addresses import Address
 from app.sync.membership import Membership, judge
 from app.sync.statements import Add, Statement, decode_statement
 
@@ -50,16 +49,6 @@ def create_sync_tables(tables: Any) -> None:
         ) WITHOUT ROWID
         """
     )
-
-
-class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a device listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class MembershipStore:

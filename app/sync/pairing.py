@@ -49,7 +49,7 @@ from spake2 import SPAKE2_A, SPAKE2_B
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.storage.cipher import OwnerKeys, derive
 from app.storage.signing import DeviceKeys, MessageCipher, is_sealing_key, verify_signature
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 from app.sync.statements import MAX_NAME_CHARACTERS
 
 PAIRING_VERSION = 1

@@ -21,7 +21,7 @@ from zeroconf import Error as ZeroconfError
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 
 SERVICE = "_hearthreel-pair._tcp.local."
 FIND_S = 6.0

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.storage.signing import DeviceKeys
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 from app.sync.pairing import (
     Asked,
     Failed,

@@ -49,6 +49,12 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, tag="presence"):
     abilities: Abilities
 
 
+class Statements(msgspec.Struct, frozen=True, kw_only=True, tag="statements"):
+    """Signed statements about who belongs to the space (``app.sync.membership``); all of them, or new ones."""
+
+    encoded: Annotated[tuple[Annotated[bytes, Meta(max_length=64 << 10)], ...], Meta(max_length=20_000)]
+
+
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
     """A sign of life, when there is nothing else to say."""
 
@@ -59,7 +65,7 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True, tag="goodbye"):
     reason: Annotated[str, Meta(max_length=500)]
 
 
-Spoken = Hello | Presence | Ping | Goodbye | Message
+Spoken = Hello | Presence | Statements | Ping | Goodbye | Message
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Spoken] = msgspec.msgpack.Decoder(Spoken)
@@ -86,6 +92,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """The peer has just introduced itself."""
     answered: str = ""
     """The claim's token that the peer has answered."""
+    statements: tuple[bytes, ...] = ()
+    """About who belongs to the space."""
     own_news: tuple[str, ...] = ()
     """Rows that say that this device was restored from a backup, or lives twice."""
     changed: bool = False
@@ -95,7 +103,9 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 class PeerSession:
     """One side of a session; all methods belong to the queue's thread, because the store does."""
 
-    def __init__(self, *, store: FeedStore, hello: Hello, now_s: float) -> None:
+    def __init__(self, *, store: FeedStore, hello: Hello, now_s: float, expected: str | None = None) -> None:
+        """Begin; ``expected`` is the device that the channel has proven, if it proves one."""
+        self._expected = expected
         self._store = store
         self._hello = hello
         self._replication: Replication | None = None
@@ -120,6 +130,8 @@ class PeerSession:
         match message:
             case Ping():
                 return Heard()
+            case Statements():
+                return Heard(statements=message.encoded)
             case Presence():
                 self.peer = msgspec.structs.replace(self.peer, abilities=message.abilities)
                 return Heard(changed=True)
@@ -172,6 +184,8 @@ class PeerSession:
                 ErrorCode.NOT_TRUSTED,
                 "Another computer uses a copy of this device's data; delete the copy there and pair it as new.",
             )
+        if self._expected not in {None, hello.device}:
+            raise bad_message("it calls itself another device than its key says")
         self.peer = hello
         self._replication = Replication(store=self._store, peer=hello.device)
         return Heard(replies=self._replication.connected(now_s), greeted=True, changed=True)

@@ -14,7 +14,7 @@ from app.core.errors import ErrorCode, ExpectedError
 from app.storage.cipher import owner_keys
 from app.storage.signing import DeviceKeys
 from app.sync import pairing
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 from app.sync.pairing import (
     CODE_LIFE_S,
     MAX_TRIES,

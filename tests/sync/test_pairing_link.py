@@ -12,7 +12,7 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.errors import ErrorCode, ExpectedError
 from app.storage.cipher import owner_keys
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 from app.sync.pairing import CODE_LIFE_S, Asked, PairingOffer, Welcome, parse_code
 from app.sync.pairing_discovery import LanDirectory, MemoryDirectory, PairingDirectory, local_hosts
 from app.sync.pairing_link import PairingHost, join_at

@@ -17,8 +17,9 @@ from app.core.database import Database
 from app.core.errors import ErrorCode, ExpectedError
 from app.storage.signing import owner_signer
 from app.sync import membership_store
+from app.sync.addresses import Address
 from app.sync.membership import add_device, judge
-from app.sync.membership_store import Address, MembershipStore
+from app.sync.membership_store import MembershipStore
 from app.sync.statements import (
     Add,
     Grant,

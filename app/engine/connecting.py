@@ -1,0 +1,232 @@
+"""Staying connected with the owner's other devices: listening, looking around, and trying again with patience.
+
+::
+
+    alone ──another device joins──► listening, announced in the local network
+                                        │ for each other device
+              connected (either side) ◄─┤ wait ──due, seen, nudged──► try all addresses ──► two channels ──► serve
+                     │ ended            └────────────────────────────── failed: wait longer
+                     └──────────────────► wait
+    revoked ──► its session is ended, it is not let in, nobody tries it
+
+Both sides try, since either may be the one that can be reached; the one with the higher id begins a little later, so
+that they do not meet half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from random import Random
+
+from app.core.errors import ErrorInfo, ExpectedError
+from app.engine.devices import Devices
+from app.engine.kernel import Kernel
+from app.engine.peers import Link, Peers
+from app.storage.signing import device_id_of
+from app.sync.addresses import Address
+from app.sync.channel import Channel
+from app.sync.direct import DirectListener, connect_direct
+from app.sync.direct_channel import DirectChannel
+from app.sync.discovery import SALT_BYTES, Discovery, Sighting, announcement_of, recognise
+from app.sync.link_preface import LINK_ID_BYTES, decode_preface, encode_preface
+from app.sync.mdns import MdnsDiscovery
+from app.sync.membership import Membership, Standing
+from app.sync.reconnecting import ReconnectSchedule, first_to_connect
+from app.sync.tls import TlsIdentity
+
+_log = logging.getLogger(__name__)
+
+LET_OTHER_BEGIN_S = 2.0
+PREFACE_S = 10.0
+LOOK_AGAIN_S = 1.0
+"""Who belongs to the space is looked at no more often than this; changes of the queue are far more frequent."""
+
+
+class Connector:
+    """Keeps links to all other devices of the space while it runs."""
+
+    def __init__(self, kernel: Kernel, devices: Devices, peers: Peers, *, discovery: Discovery | None = None) -> None:
+        self._kernel = kernel
+        self._devices = devices
+        self._peers = peers
+        self._identity = TlsIdentity(kernel.identity.keys.seed)
+        self._discovery = discovery or self._make_discovery()
+        self._listener: DirectListener | None = None
+        self._members: dict[bytes, Standing] = {}
+        """Public key → other device that belongs to the space."""
+        self._seen: dict[bytes, tuple[Address, ...]] = {}
+        self._nudges: dict[bytes, asyncio.Event] = {}
+        self._dialing: dict[bytes, asyncio.Task[None]] = {}
+        self._half_open: dict[tuple[bytes, bytes], dict[str, Channel]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.troubles: dict[str, ErrorInfo] = {}
+        """Device → why it could not be reached, as of the last attempt."""
+
+    def _make_discovery(self) -> Discovery | None:
+        if not self._kernel.settings.get("discovery"):
+            return None
+        host = self._kernel.settings.get("listen.host")
+        return MdnsDiscovery(interfaces=[host] if host else [])
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        try:
+            with self._kernel.changed.watch() as changed:
+                while True:
+                    changed.clear()
+                    try:
+                        await self._follow(await self._devices.membership())
+                    except ExpectedError as error:
+                        _log.warning("other devices cannot reach this one: %s", error)
+                    await asyncio.sleep(LOOK_AGAIN_S)
+                    await changed.wait()
+        finally:
+            await self._end()
+
+    async def _follow(self, membership: Membership) -> None:
+        me = self._kernel.identity.keys.public
+        is_in = membership.admits(me)
+        others = [one for one in membership.members if one.public != me.hex()] if is_in else []
+        self._members = {bytes.fromhex(one.public): one for one in others}
+        if others and self._listener is None:
+            await self._listen()
+        for key in set(self._dialing) - set(self._members):
+            self._dialing.pop(key).cancel()
+        for key, standing in self._members.items():
+            if key not in self._dialing:
+                self._dialing[key] = asyncio.create_task(
+                    self._keep_connected(key, standing), name=f"to {standing.name}"
+                )
+        await self._peers.end_all_but({one.id for one in others})
+
+    async def _listen(self) -> None:
+        settings = self._kernel.settings
+        listener = DirectListener(
+            identity=self._identity, is_member=lambda key: key in self._members, on_channel=self._on_channel
+        )
+        await listener.start(port=settings.get("listen.port"), host=settings.get("listen.host"))
+        self._listener = listener
+        self._kernel.session_port = listener.port
+        if self._discovery is not None:
+            salt = secrets.token_bytes(SALT_BYTES)
+            await self._discovery.start(
+                announcement_of(self._identity.public_key, salt=salt, port=listener.port), self._on_seen
+            )
+
+    async def _end(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+        if self._discovery is not None:
+            await self._discovery.close()
+        tasks = [*self._dialing.values(), *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _on_seen(self, sighting: Sighting) -> None:
+        key = recognise(sighting, self._members)
+        if key is not None:
+            self._seen[key] = sighting.addresses
+            if key in self._nudges:
+                self._nudges[key].set()
+
+    # Who connects here
+
+    def _on_channel(self, channel: DirectChannel) -> None:
+        task = asyncio.create_task(self._accept(channel))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, channel: DirectChannel) -> None:
+        try:
+            async with asyncio.timeout(PREFACE_S):
+                role, link_id = decode_preface(await channel.receive())
+        except (ExpectedError, TimeoutError):
+            await channel.close("it did not say what the connection is for")
+            return
+        key = channel.peer_key, link_id
+        halves = self._half_open.setdefault(key, {})
+        halves[role] = channel
+        if len(halves) == 1:
+            await asyncio.sleep(PREFACE_S)
+            if self._half_open.get(key) is halves and len(halves) == 1:
+                del self._half_open[key]
+                await channel.close("its other half did not come")
+            return
+        del self._half_open[key]
+        link = Link(control=halves["control"], bulk=halves["bulk"])
+        await self._peers.serve(link, device=device_id_of(channel.peer_key))
+
+    # Who is connected to
+
+    async def _keep_connected(self, key: bytes, standing: Standing) -> None:
+        clock = self._kernel.clock
+        nudged = self._nudges[key] = asyncio.Event()
+        schedule = ReconnectSchedule(spread=Random().random, now_s=clock.monotonic_s())  # noqa: S311 (spreads attempts)
+        if self._kernel.device.id > standing.id:
+            await self._wait(nudged, LET_OTHER_BEGIN_S)
+        while True:
+            if self._peers.is_connected(standing.id):
+                schedule.connected(clock.monotonic_s())
+                await self._until_gone(standing.id)
+                schedule.lost(clock.monotonic_s())
+            elif (delay_s := schedule.next_attempt(clock.monotonic_s()) or 0.0) > 0:
+                if await self._wait(nudged, delay_s):
+                    schedule.nudge(clock.monotonic_s())
+            else:
+                await self._try(key, standing, schedule)
+
+    async def _try(self, key: bytes, standing: Standing, schedule: ReconnectSchedule) -> None:
+        schedule.trying()
+        remembered = await self._kernel.members(lambda store: store.addresses_of(standing.id))
+        places = tuple(dict.fromkeys((*self._seen.get(key, ()), *remembered)))
+        try:
+            address, link = await first_to_connect(places, lambda one: self._connect(one, key), discard=self._discard)
+        except ExpectedError as error:
+            self.troubles[standing.id] = error.info
+            schedule.failed(self._kernel.clock.monotonic_s())
+            return
+        self.troubles.pop(standing.id, None)
+        schedule.connected(self._kernel.clock.monotonic_s())
+        now_ms = self._kernel.clock.wall_ms()
+        with contextlib.suppress(ExpectedError):
+            await self._kernel.members(lambda store: store.remember_address(standing.id, address, now_ms=now_ms))
+        ended = await self._peers.serve(link, device=standing.id)
+        self.troubles[standing.id] = ended
+        schedule.lost(self._kernel.clock.monotonic_s())
+
+    async def _connect(self, address: Address, key: bytes) -> Link:
+        link_id = secrets.token_bytes(LINK_ID_BYTES)
+        control = await connect_direct(address, identity=self._identity, expected_key=key)
+        try:
+            await control.send(encode_preface("control", link_id))
+            bulk = await connect_direct(address, identity=self._identity, expected_key=key)
+        except BaseException:
+            await control.close("its other half could not be opened")
+            raise
+        await bulk.send(encode_preface("bulk", link_id))
+        return Link(control=control, bulk=bulk)
+
+    def _discard(self, link: Link) -> None:
+        task = asyncio.create_task(link.close("another address was quicker"))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _until_gone(self, device: str) -> None:
+        with self._kernel.changed.watch() as changed:
+            while self._peers.is_connected(device):
+                changed.clear()
+                if self._peers.is_connected(device):
+                    await changed.wait()
+
+    @staticmethod
+    async def _wait(event: asyncio.Event, delay_s: float) -> bool:
+        """Wait for ``event``, for so long at most; return whether it came, and clear it."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), delay_s)
+        came = event.is_set()
+        event.clear()
+        return came
