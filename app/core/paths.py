@@ -73,6 +73,11 @@ class DataDir:
         return self.root / "engine.json"
 
     @property
+    def listen_port(self) -> Path:
+        """Where this device was reached last time."""
+        return self.root / "listen-port"
+
+    @property
     def children(self) -> Path:
         """Media children that run now."""
         return self.root / "children.json"

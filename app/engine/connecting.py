@@ -2,7 +2,7 @@
 
 ::
 
-    alone ──another device joins──► listening, announced in the local network
+    alone ──it pairs, or is not alone──► listening, announced in the local network
                                         │ for each other device
               connected (either side) ◄─┤ wait ──due, seen, nudged──► try all addresses ──► two channels ──► serve
                      │ ended            └────────────────────────────── failed: wait longer
@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from pathlib import Path
 from random import Random
 
 from app.core.errors import ErrorInfo, ExpectedError
@@ -62,6 +63,8 @@ class Connector:
         self._dialing: dict[bytes, asyncio.Task[None]] = {}
         self._half_open: dict[tuple[bytes, bytes], dict[str, Channel]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.listening = asyncio.Event()
+        """Set once other devices can connect here, or cannot because of an error that was logged."""
         self.troubles: dict[str, ErrorInfo] = {}
         """Device → why it could not be reached, as of the last attempt."""
 
@@ -81,6 +84,7 @@ class Connector:
                         await self._follow(await self._devices.membership())
                     except ExpectedError as error:
                         _log.warning("other devices cannot reach this one: %s", error)
+                    self.listening.set()
                     await asyncio.sleep(LOOK_AGAIN_S)
                     await changed.wait()
         finally:
@@ -91,7 +95,7 @@ class Connector:
         is_in = membership.admits(me)
         others = [one for one in membership.members if one.public != me.hex()] if is_in else []
         self._members = {bytes.fromhex(one.public): one for one in others}
-        if others and self._listener is None:
+        if is_in and self._listener is None:
             await self._listen()
         for key in set(self._dialing) - set(self._members):
             self._dialing.pop(key).cancel()
@@ -107,7 +111,7 @@ class Connector:
         listener = DirectListener(
             identity=self._identity, is_member=lambda key: key in self._members, on_channel=self._on_channel
         )
-        await listener.start(port=settings.get("listen.port"), host=settings.get("listen.host"))
+        await self._start(listener, settings.get("listen.port"), settings.get("listen.host"))
         self._listener = listener
         self._kernel.session_port = listener.port
         if self._discovery is not None:
@@ -115,6 +119,19 @@ class Connector:
             await self._discovery.start(
                 announcement_of(self._identity.public_key, salt=salt, port=listener.port), self._on_seen
             )
+
+    async def _start(self, listener: DirectListener, port: int, host: str) -> None:
+        """Listen on the chosen port, else where it was last time: others remember where this device was reached."""
+        if port:
+            await listener.start(port=port, host=host)
+            return
+        file = self._kernel.data.listen_port
+        try:
+            await listener.start(port=_read_port(file), host=host)
+        except ExpectedError:
+            await listener.start(host=host)
+        with contextlib.suppress(OSError):
+            file.write_text(str(listener.port))
 
     async def _end(self) -> None:
         if self._listener is not None:
@@ -230,3 +247,11 @@ class Connector:
         came = event.is_set()
         event.clear()
         return came
+
+
+def _read_port(file: Path) -> int:
+    try:
+        port = int(file.read_text())
+    except (OSError, ValueError):
+        return 0
+    return port if 0 <= port <= 65535 else 0

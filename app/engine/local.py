@@ -105,7 +105,10 @@ class LocalEngine:
         self._gateway_opening = asyncio.Lock()
         self.devices = Devices(kernel)
         self.peers.take_statements = self.devices.take_statements
-        self._connector: Connector | None = None
+        self._connector: asyncio.Future[Connector] = asyncio.get_running_loop().create_future()
+        self._is_pairing = False
+        self._stays = False
+        """Whether it keeps links to other devices."""
         self._pairing: Pairing | None = None
         self._directory = directory
         self._housekeeper = Housekeeper(kernel)
@@ -181,6 +184,7 @@ class LocalEngine:
                 asyncio.create_task(engine._watch.run()),
             ]
             await engine._follow_settings()
+            engine._stays = work
             if work:
                 engine._tasks.append(asyncio.create_task(engine._stay_connected()))
         except BaseException:
@@ -216,13 +220,14 @@ class LocalEngine:
     async def _stay_connected(self) -> None:
         """Keep links to the owner's other devices, as soon as there are any."""
         with self._kernel.changed.watch() as changed:
-            while len((await self.devices.membership()).devices) < 2:
+            while not self._is_pairing and len((await self.devices.membership()).devices) < 2:
                 changed.clear()
                 await changed.wait()
         from app.engine.connecting import Connector  # noqa: PLC0415 (its TLS library takes a while to load)
 
-        self._connector = Connector(self._kernel, self.devices, self.peers)
-        await self._connector.run()
+        connector = Connector(self._kernel, self.devices, self.peers)
+        self._connector.set_result(connector)
+        await connector.run()
 
     async def _follow_settings(self) -> None:
         """Begin or end to work, as the settings say."""
@@ -526,6 +531,11 @@ class LocalEngine:
     # Pairing
 
     async def _open_pairing(self, command: api.OpenPairing) -> api.PairingSnapshot:
+        """Show a code; an engine that stays is reachable from now on, so that whoever joins can connect to it."""
+        if self._stays:
+            self._is_pairing = True
+            self._kernel.changed.set()
+            await (await asyncio.shield(self._connector)).listening.wait()
         return await self._pairings().open(command)
 
     async def _await_pairing(self, command: api.AwaitPairing) -> api.PairedSnapshot:
