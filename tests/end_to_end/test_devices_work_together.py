@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.stage import PATIENCE_S, ROOT
+from app.core.paths import DataDir
+from app.queue.rows import TaskRow, decode_row
+from tests.engine.stage import PATIENCE_S, ROOT, make_busy_film
 from tests.judges.barcode import make_source
 
 pytestmark = pytest.mark.slow
@@ -43,12 +48,18 @@ class Machine:
 
     def start(self) -> None:
         """Start the headless worker and wait until it answers."""
+        (self.root / "engine.json").unlink(missing_ok=True)
         self.worker = subprocess.Popen(
             self.command("worker"), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         while not (self.root / "engine.json").exists():
             assert self.worker.poll() is None
-            self.run("jobs")
+            time.sleep(0.05)
+
+    def ensure(self) -> None:
+        """Start the worker again if it was ended."""
+        if self.worker is None or self.worker.poll() is not None:
+            self.start()
 
     def tell(self, number: int) -> None:
         """Send the worker a signal."""
@@ -138,3 +149,54 @@ def fetch(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310 (the gateway's own address)
         data: bytes = answer.read()
     return data
+
+
+def test_devices_that_are_killed_and_frozen_at_random_end_with_every_film_made_once(tmp_path: Path) -> None:
+    """Three devices, three films; for half a minute somebody is killed, frozen or started again every second or so."""
+    films = [tmp_path / f"film {number}.mp4" for number in range(3)]
+    for number, film in enumerate(films):
+        make_busy_film(film, seconds=20 + number)
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")  # noqa: T201 (to play it again)
+    chance = random.Random(seed)  # noqa: S311 (a test's dice)
+    with machines(tmp_path, "a", "b", "c") as all_of_them:
+        jobs = [all_of_them[0].run("add", str(film))[0]["job_id"] for film in films]
+        for _ in range(20):
+            torment(chance.choice(all_of_them), chance)
+        for one in all_of_them:
+            one.tell(signal.SIGCONT)
+            one.ensure()
+        done = [wait_for(all_of_them[1], job_id) for job_id in jobs]
+        assert [(job["state"], job["error"]) for job in done] == [("done", None)] * len(films)
+        for one in all_of_them:
+            for job_id in jobs:
+                assert wait_for(one, job_id)["state"] == "done"
+        outcomes = [films_in(one) for one in all_of_them]
+        assert outcomes[0] == outcomes[1] == outcomes[2]
+        assert len(outcomes[0]) == len(films)
+        for one in all_of_them:
+            report = one.run("verify")[-1]
+            assert (report["damaged"], report["missing"], report["stray"], report["affected"]) == ([], [], [], [])
+        for entry in all_of_them[2].run("library"):
+            assert read_all(all_of_them[2], entry["media_id"]) > 10_000
+
+
+def torment(machine: Machine, chance: random.Random) -> None:
+    """Kill, freeze for a moment, or bring back one device."""
+    if machine.worker is None or machine.worker.poll() is not None:
+        machine.ensure()
+    elif chance.random() < 0.4:
+        machine.stop(signal.SIGKILL)
+    else:
+        machine.tell(signal.SIGSTOP)
+        time.sleep(chance.uniform(0.2, 2.0))
+        machine.tell(signal.SIGCONT)
+
+
+def films_in(machine: Machine) -> dict[str, tuple[int, str]]:
+    """Return the accepted films of a device's replica, straight from its rows: job → (epoch, value)."""
+    database = DataDir(root=machine.root).database
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=20)) as rows:
+        tasks = [decode_row(document, TaskRow) for (document,) in rows.execute("SELECT document FROM tasks")]
+    films = [task for task in tasks if task.kind == "publish" and task.target.endswith("/full") and task.outcome]
+    return {task.job_id: (task.outcome.epoch, task.outcome.value) for task in films if task.outcome is not None}
