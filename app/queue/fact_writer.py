@@ -92,7 +92,9 @@ class FactWriter:
     def add_missing_index(self, job: JobRow) -> bool:
         """Add the job's ``index`` if it needs one and has none, after its film was lost; return whether it was so."""
         facts = self._rows.job_facts(job.id)
-        return facts is not None and not facts.done and job.kind == "hls" and self.add_spec(job, INDEX_SPEC)
+        if facts is None or facts.done or job.kind != "hls" or self._rows.task(index_task_id(job)) is not None:
+            return False
+        return self.add_spec(job, INDEX_SPEC)
 
     def complete(self, job: JobRow, *, had_plan: str) -> bool:
         """Add the tasks that an unfinished job must have, now that rows came from elsewhere; whether any was missing.

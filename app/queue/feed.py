@@ -25,6 +25,7 @@ clocks as cursors (they jump); sending what changed since the last session (a lo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -40,6 +41,7 @@ MAX_ROW_BYTES = 4 * 1024 * 1024
 MAX_ENDS = 10_000
 MAX_STEPS = 2**48
 """Of numbers that grow by one. Nothing honest comes near; a higher one would leave no room to grow beyond it."""
+_ID = re.compile(f"[0-9a-f]{{{ID_LENGTH}}}")
 MAX_STAMP = LATEST_CLOCK_MS + MAX_STEPS
 
 
@@ -149,4 +151,4 @@ def _check(is_right: bool, complaint: str) -> None:  # noqa: FBT001 (reads as a 
 
 
 def _is_id(text: str) -> bool:
-    return len(text) == ID_LENGTH and all(letter in "0123456789abcdef" for letter in text)
+    return _ID.fullmatch(text) is not None

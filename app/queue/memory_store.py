@@ -10,12 +10,25 @@ from app.core.clock import Clock
 from app.core.errors import BugError
 from app.core.ids import new_id
 from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
-from app.queue.machine import TaskState
+from app.queue.machine import TaskState, is_cancelled
 from app.queue.row_store import RowJobStore
-from app.queue.row_table import MAX_ASIDE, AsideRow, FedRow, JobFacts, TaskFacts, Twin, lease_key
+from app.queue.row_table import (
+    MAX_ASIDE,
+    AsideRow,
+    FedRow,
+    Glance,
+    JobFacts,
+    JobPart,
+    PlainTask,
+    TaskFacts,
+    Twin,
+    lease_key,
+)
 from app.queue.rows import JobRow, Lease, TaskRow, encode_value
+from app.queue.targets import TaskKind
 
 _LEASED = frozenset({TaskState.LEASED, TaskState.FALLBACK_STARTED})
+_OPEN = _LEASED | {TaskState.AVAILABLE}
 
 
 class MemoryRowTable:
@@ -74,6 +87,24 @@ class MemoryRowTable:
     def job_ids(self) -> tuple[str, ...]:
         return tuple(job.id for job in self.jobs())
 
+    def job_page(self, part: JobPart, *, after: str | None, limit: int) -> tuple[tuple[JobRow, JobFacts], ...]:
+        backwards = part.is_newest_first
+        found = [pair for pair in self._jobs.values() if _is_in(part, *pair)]
+        found.sort(key=lambda pair: _adding(pair[0]), reverse=backwards)
+        if after is not None:
+            passed = self.job(after)
+            if passed is None:
+                return ()
+            end = _adding(passed)
+            found = [pair for pair in found if (_adding(pair[0]) < end if backwards else _adding(pair[0]) > end)]
+        return tuple(found[:limit])
+
+    def ids_like(self, prefix: str) -> tuple[str, ...]:
+        return tuple(sorted(job_id for job_id in self.job_ids() if job_id.startswith(prefix)))
+
+    def media_ids_like(self, prefix: str) -> tuple[str, ...]:
+        return tuple(sorted(job.media_id for job in self.jobs() if job.media_id.startswith(prefix)))
+
     def job_by_media_id(self, media_id: str) -> JobRow | None:
         return next((job for job, _ in self._jobs.values() if job.media_id == media_id), None)
 
@@ -111,6 +142,18 @@ class MemoryRowTable:
             pair for pair in self._tasks.values() if pair[0].job_id == job_id and kind in {None, pair[0].kind}
         )
 
+    def glance(self, job: JobRow) -> Glance:
+        telling, plain = [], []
+        for task in self.tasks(job.id):
+            state = self._tasks[task.id][1].state
+            if _is_plain(task, state):
+                if task.fingerprint == job.fingerprint:
+                    completed = state is TaskState.COMPLETED
+                    plain.append(PlainTask(id=task.id, target=task.target, completed=completed))
+            else:
+                telling.append(task)
+        return Glance(telling=tuple(telling), plain=tuple(plain))
+
     def add_task(self, task: TaskRow, facts: TaskFacts) -> bool:
         self._check_writable()
         if task.id in self._tasks:
@@ -143,6 +186,22 @@ class MemoryRowTable:
             if facts.vital and facts.state is TaskState.FAILED and facts.plan in {"", plan}
         )
 
+    def version_of(self, job_id: str) -> tuple[int, int]:
+        numbers = [number for number, of in self._feed.values() if of == job_id]
+        return max(numbers, default=0), len(numbers)
+
+    def has_open_work(self, job_id: str) -> bool:
+        job, facts = self._jobs[job_id]
+        return any(
+            task.job_id == job_id
+            and task_facts.known
+            and task_facts.state in _OPEN
+            and task_facts.plan in {"", facts.plan}
+            and task.fingerprint == job.fingerprint
+            and task.kind != TaskKind.PUBLISH
+            for task, task_facts in self._tasks.values()
+        )
+
     def open_tasks(self, limit: int | None) -> tuple[TaskRow, ...]:
         found = []
         for task, facts in self._tasks.values():
@@ -167,6 +226,8 @@ class MemoryRowTable:
     def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
         self._check_writable()
         self._progress[job_id] = (noted_round, milli)
+        if (noted_round, milli) == (0, 0):
+            del self._progress[job_id]
 
     def feed_number(self) -> int:
         return self._last_number
@@ -196,6 +257,10 @@ class MemoryRowTable:
     def known_peers(self) -> tuple[str, ...]:
         return tuple(sorted(self._cursors))
 
+    def keep_generations(self, number: int) -> None:
+        self._check_writable()
+        self._generations = self._generations[-number:]
+
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         return self._cursors.get(peer)
 
@@ -216,6 +281,28 @@ class MemoryRowTable:
     def drop_aside(self, aside: AsideRow) -> None:
         self._check_writable()
         self._aside.pop(aside.row, None)
+
+
+def _is_plain(task: TaskRow, state: TaskState) -> bool:
+    if task.kind in {TaskKind.INDEX, TaskKind.PUBLISH}:
+        return False
+    return state is TaskState.COMPLETED or (state is TaskState.AVAILABLE and lease_key(task.lease)[0] == 0)
+
+
+def _is_in(part: JobPart, job: JobRow, facts: JobFacts) -> bool:
+    is_unfinished = facts.wanted and not facts.done
+    match part:
+        case JobPart.UNFINISHED:
+            return is_unfinished and not job.removed
+        case JobPart.FINISHED:
+            return not is_unfinished and not job.removed
+        case JobPart.FILMS:
+            return bool(facts.film_task) and not job.removed
+        case JobPart.TRASHED:
+            is_trashed = not facts.wanted or (facts.done and is_cancelled(job))
+            return bool(facts.film_task) and is_trashed and not job.removed
+        case JobPart.ALL:
+            return not job.removed
 
 
 def _adding(job: JobRow) -> tuple[int, int, str]:

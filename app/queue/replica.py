@@ -75,7 +75,8 @@ class Replica:
         with rows.transaction():
             self._generation = draw_id()
             rows.open_generation(Generation(id=self._generation, starts_after=rows.feed_number()))
-        self._generations = rows.generations()[-REMEMBERED_GENERATIONS:]
+            rows.keep_generations(REMEMBERED_GENERATIONS)
+        self._generations = rows.generations()
         self._take_aside(rows.aside())
 
     # Giving
@@ -180,11 +181,10 @@ class Replica:
         batch.changed.add(job.id)
 
     def _take_task(self, batch: _Batch, task: TaskRow) -> None:
-        job = self._rows.job(task.job_id)
+        job, facts = self._job_of(batch, task)
         if job is None:
             batch.put_aside(task, "its job is not known here")
             return
-        facts = self._rows.job_facts(job.id)
         if job.removed or (facts is not None and facts.done and not says_about_film(task)):
             return
         batch.touch(job.id, facts)
@@ -193,25 +193,41 @@ class Replica:
         merged = free_dropped(merged, lambda token: token in self._issued and (task.id, token) not in self._held)
         if self._is_own_news(job, task, known):
             batch.own_news.append(task.id)
-        if known is None:
-            self._facts.add_task(job, merged)
-        elif merged != known:
-            self._facts.swap_task(job, known, merged)
+        if merged != known:
+            self._store_task(batch, job, known, merged)
         if says_about_film(merged):
             self._facts.refresh(job)
+            batch.unsettled.discard(job.id)
+            batch.job_at_hand = None
             if merged.void > (known.void if known else 0):
                 batch.lost_films.add(job.id)
-        if known != merged:
-            batch.changed.add(job.id)
-            if attempts(job, merged) > (attempts(job, known) if known else 0):
-                batch.failed.append((job, merged))
+
+    def _store_task(self, batch: _Batch, job: JobRow, known: TaskRow | None, merged: TaskRow) -> None:
+        if known is None:
+            self._facts.add_task(job, merged)
+        else:
+            self._facts.swap_task(job, known, merged)
+        batch.unsettled.add(job.id)
+        batch.changed.add(job.id)
+        if attempts(job, merged) > (attempts(job, known) if known else 0):
+            batch.failed.append((job, merged))
+
+    def _job_of(self, batch: _Batch, task: TaskRow) -> tuple[JobRow | None, JobFacts | None]:
+        """Return a task's job and its facts; rows of one job mostly come together, so that the last one is kept."""
+        at_hand = batch.job_at_hand
+        if at_hand is not None and at_hand[0].id == task.job_id:
+            return at_hand
+        job, facts = self._rows.job(task.job_id), self._rows.job_facts(task.job_id)
+        batch.job_at_hand = None if job is None else (job, facts)
+        return job, facts
 
     def _settle(self, batch: _Batch, job_id: str, before: JobFacts | None) -> None:
         """Make the job's rows what its facts ask for: compact after the film, complete before."""
         job = self._rows.job(job_id)
         if job is None or job.removed:
             return
-        self._facts.refresh(job)
+        if job_id in batch.unsettled:
+            self._facts.refresh(job)
         facts = self._rows.job_facts(job_id)
         if facts is None:
             return
@@ -251,6 +267,9 @@ class _Batch:
         self.failed: list[tuple[JobRow, TaskRow]] = []
         self.own_news: list[str] = []
         self.lost_films: set[str] = set()
+        self.unsettled: set[str] = set()
+        """Jobs whose facts are older than their tasks."""
+        self.job_at_hand: tuple[JobRow, JobFacts | None] | None = None
 
     def read(self, rows: Iterable[FeedRow]) -> None:
         for row in rows:

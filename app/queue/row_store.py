@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from app.core.clock import Clock
 from app.core.encoding import decode_canonical
 from app.core.errors import BugError, ErrorCode, ExpectedError, StaleError
-from app.core.ids import new_id
+from app.core.ids import MIN_PREFIX_LENGTH, new_id, resolve_id_prefix
 from app.media.film import PublishStage
 from app.queue import intent, leases
 from app.queue.fact_writer import FactWriter, says_about_film
@@ -29,7 +29,7 @@ from app.queue.machine import (
     published_task,
 )
 from app.queue.replica import Replica
-from app.queue.row_table import JobFacts, RowTable
+from app.queue.row_table import Glance, JobFacts, JobPart, RowTable
 from app.queue.rows import (
     Added,
     EndRank,
@@ -100,6 +100,19 @@ class RowJobStore:
     def job_ids(self) -> tuple[str, ...]:
         return self._rows.job_ids()
 
+    def job_page(self, part: JobPart, *, after: str | None = None, limit: int) -> tuple[JobRow, ...]:
+        return tuple(job for job, _ in self._rows.job_page(part, after=after, limit=limit))
+
+    def resolve_job(self, prefix: str) -> str:
+        return resolve_id_prefix(prefix, _like(prefix, self._rows.ids_like))
+
+    def resolve_media(self, prefix: str) -> str:
+        return resolve_id_prefix(prefix, _like(prefix, self._rows.media_ids_like))
+
+    def job_id_of_media(self, media_id: str) -> str:
+        job = self._rows.job_by_media_id(media_id)
+        return job.id if job is not None else _present(None, media_id).id
+
     def job_by_media_id(self, media_id: str) -> JobRow:
         return _present(self._rows.job_by_media_id(media_id), media_id)
 
@@ -107,6 +120,9 @@ class RowJobStore:
 
     def tasks(self, job_id: str) -> tuple[TaskRow, ...]:
         return self._rows.tasks(job_id)
+
+    def glance(self, job: JobRow) -> Glance:
+        return self._rows.glance(job)
 
     def task(self, task_id: str) -> TaskRow:
         task = self._rows.task(task_id)
@@ -119,6 +135,12 @@ class RowJobStore:
 
     def live_leases(self) -> tuple[TaskRow, ...]:
         return self._rows.leased_tasks()
+
+    def version_of(self, job_id: str) -> tuple[int, int]:
+        return self._rows.version_of(job_id)
+
+    def has_open_work(self, job_id: str) -> bool:
+        return self._rows.has_open_work(job_id)
 
     def accepted_index(self, job_id: str) -> Outcome | None:
         job = self.job(job_id)
@@ -412,20 +434,49 @@ class RowJobStore:
     def library(self) -> tuple[LibraryEntry, ...]:
         return tuple(_library_entry(*film) for film in self._rows.films())
 
+    def library_page(self, *, after: str | None = None, limit: int) -> tuple[LibraryEntry, ...]:
+        return self._entries(JobPart.FILMS, after=after, limit=limit)
+
+    def trash_page(self, *, after: str | None = None, limit: int) -> tuple[LibraryEntry, ...]:
+        return self._entries(JobPart.TRASHED, after=after, limit=limit)
+
+    def _entries(self, part: JobPart, *, after: str | None, limit: int) -> tuple[LibraryEntry, ...]:
+        page = self._rows.job_page(part, after=after, limit=limit)
+        return tuple(entry for job, facts in page if (entry := self._library_entry(job, facts)) is not None)
+
+    def library_entry(self, job_id: str) -> LibraryEntry | None:
+        job, facts = self.job(job_id), self._rows.job_facts(job_id)
+        return self._library_entry(job, facts) if facts is not None else None
+
+    def _library_entry(self, job: JobRow, facts: JobFacts) -> LibraryEntry | None:
+        task = self._rows.task(facts.film_task) if facts.film_task else None
+        return _library_entry(job, facts, task) if task is not None else None
+
     def note_progress(self, job_id: str, milli: int) -> int:
         job = self.job(job_id)
-        highest = self.progress(job_id)
-        milli = min(max(milli, 0), 1000)
-        if milli <= highest:
-            return highest
-        with self._rows.transaction():
-            self._rows.put_progress(job_id, job.round, milli)
-        self._changed.add(job_id)
-        return milli
+        return self.note_progress_of([(job, milli)])[job_id]
+
+    def note_progress_of(self, jobs: Iterable[tuple[JobRow, int]]) -> dict[str, int]:
+        reached = [(job, min(max(milli, 0), 1000), self.progress_of(job)) for job, milli in jobs]
+        news = [(job, milli) for job, milli, highest in reached if milli > highest]
+        if news:
+            with self._rows.transaction():
+                for job, milli in news:
+                    self._put_progress(job, milli)
+        return {job.id: max(milli, highest) for job, milli, highest in reached}
+
+    def _put_progress(self, read: JobRow, milli: int) -> None:
+        job = self._rows.job(read.id)
+        if job is not None and not job.removed and job.round == read.round:
+            self._rows.put_progress(job.id, job.round, milli)
+            self._changed.add(job.id)
+
+    def progress_of(self, job: JobRow) -> int:
+        noted_round, milli = self._rows.progress(job.id)
+        return milli if noted_round == job.round else 0
 
     def progress(self, job_id: str) -> int:
-        noted_round, milli = self._rows.progress(job_id)
-        return milli if noted_round == self.job(job_id).round else 0
+        return self.progress_of(self.job(job_id))
 
     def take_changed(self) -> frozenset[str]:
         changed = frozenset(self._changed)
@@ -475,7 +526,9 @@ class RowJobStore:
 
     def _rest(self, job: JobRow, task: TaskRow) -> None:
         if held_state(job, task) is TaskState.AVAILABLE:
-            self._resting[task.id] = self._clock.monotonic_s() + backoff_s(attempts(job, task))
+            now_s = self._clock.monotonic_s()
+            self._resting = {task_id: until for task_id, until in self._resting.items() if until > now_s}
+            self._resting[task.id] = now_s + backoff_s(attempts(job, task))
 
     def _forget(self, job: JobRow, task_id: str, lease: Lease) -> None:
         self._tokens.discard((task_id, lease.token))
@@ -488,6 +541,11 @@ def _present(job: JobRow | None, asked: str) -> JobRow:
             ErrorCode.NO_SUCH_ID, f"There is nothing with the id “{asked}” here; list what there is first."
         )
     return job
+
+
+def _like(prefix: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the ids that begin with what a person typed; too short a beginning fits none, unless it is a whole id."""
+    return find(prefix.lower()) if len(prefix) >= MIN_PREFIX_LENGTH else ()
 
 
 def _lease_of(task: TaskRow) -> Lease:

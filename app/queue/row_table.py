@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -46,6 +47,43 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether tasks of the job may be claimed."""
     wanted: bool = True
     """Whether it is neither removed, nor in the Trash, nor cancelled before it was done: what a twin steps back for."""
+
+
+class JobPart(StrEnum):
+    """Which jobs a page is of; tombstones are in none."""
+
+    ALL = "all"
+    """In the order of adding."""
+    UNFINISHED = "unfinished"
+    """What is to be done or needs somebody, in the order of adding."""
+    FINISHED = "finished"
+    """What is done, given up or in the Trash, newest first."""
+    FILMS = "films"
+    """What has a ``film_task``, newest first."""
+    TRASHED = "trashed"
+    """Those of them that are in the Trash, newest first."""
+
+    @property
+    def is_newest_first(self) -> bool:
+        """Whether the part is read from its end."""
+        return self in {JobPart.FINISHED, JobPart.FILMS, JobPart.TRASHED}
+
+
+class PlainTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task of which there is nothing to tell but whether it is completed."""
+
+    id: str
+    target: str
+    completed: bool
+
+
+class Glance(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be read of a job's tasks to show how it stands: of most of them, very little."""
+
+    telling: tuple[TaskRow, ...]
+    """``index``, ``publish``, and whatever was tried and is not completed."""
+    plain: tuple[PlainTask, ...]
+    """The others of the job's content: completed, or never begun."""
 
 
 class Twin(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +141,22 @@ class RowTable(Protocol):
         """Return the ids of ``jobs()``."""
         ...
 
+    def job_page(self, part: JobPart, *, after: str | None, limit: int) -> tuple[tuple[JobRow, JobFacts], ...]:
+        """Return the first ``limit`` jobs of a part that follow job ``after``, wherever that is now.
+
+        ``after`` may have become a tombstone or gone to another part: what counts is when it was added. An unknown one
+        is followed by nothing.
+        """
+        ...
+
+    def ids_like(self, prefix: str) -> tuple[str, ...]:
+        """Return the ids of jobs that begin so; of no tombstones."""
+        ...
+
+    def media_ids_like(self, prefix: str) -> tuple[str, ...]:
+        """Return the media ids of jobs that begin so; of no tombstones."""
+        ...
+
     def job_by_media_id(self, media_id: str) -> JobRow | None:
         """Return the job of a film, tombstones too."""
         ...
@@ -131,6 +185,10 @@ class RowTable(Protocol):
         """Return the tasks of a job by (rank, number, target), perhaps of one kind only."""
         ...
 
+    def glance(self, job: JobRow) -> Glance:
+        """Return what there is to tell of a job's tasks, by (rank, number, target)."""
+        ...
+
     def add_task(self, task: TaskRow, facts: TaskFacts) -> bool:
         """Insert a task unless there is one of that id; return whether it was new."""
         ...
@@ -145,6 +203,14 @@ class RowTable(Protocol):
 
     def has_failed_vital(self, job_id: str, *, plan: str, fingerprint: str) -> bool:
         """Whether a vital task of ``index`` or of that plan, and of that content, has failed."""
+        ...
+
+    def version_of(self, job_id: str) -> tuple[int, int]:
+        """Return the number of the latest change of the job or its tasks, and how many rows they are."""
+        ...
+
+    def has_open_work(self, job_id: str) -> bool:
+        """Whether a task of the job's plan, other than ``publish``, is available or leased."""
         ...
 
     def open_tasks(self, limit: int | None) -> tuple[TaskRow, ...]:
@@ -164,7 +230,7 @@ class RowTable(Protocol):
         ...
 
     def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
-        """Note progress."""
+        """Note progress; round 0 and thousandths 0 forget it."""
         ...
 
     def feed_number(self) -> int:
@@ -189,6 +255,10 @@ class RowTable(Protocol):
 
     def known_peers(self) -> tuple[str, ...]:
         """Return the devices that have a cursor here, in order."""
+        ...
+
+    def keep_generations(self, number: int) -> None:
+        """Forget all generations but the latest ``number``."""
         ...
 
     def peer_cursor(self, peer: str) -> FeedCursor | None:

@@ -29,12 +29,26 @@ from app.core.ids import new_id
 from app.queue.feed import FeedCursor, FeedRow, Generation, RowKind
 from app.queue.machine import TaskState
 from app.queue.row_store import RowJobStore
-from app.queue.row_table import MAX_ASIDE, AsideRow, FedRow, JobFacts, TaskFacts, Twin, lease_key
+from app.queue.row_table import (
+    MAX_ASIDE,
+    AsideRow,
+    FedRow,
+    Glance,
+    JobFacts,
+    JobPart,
+    PlainTask,
+    TaskFacts,
+    Twin,
+    lease_key,
+)
 from app.queue.rows import JobRow, Lease, R, TaskRow, decode_row, encode_value
+from app.queue.targets import TaskKind
 
 migrations = Migrations("queue")
 
 _ADDING = "added_at, added_number, id"
+_IS_TRASHED = "wanted = 0 OR (done = 1 AND document ->> '$.cancelled_round' >= document ->> '$.round')"
+"""Of jobs with a film: put into the Trash, or cancelled elsewhere while it was being published."""
 
 
 @migrations()
@@ -155,6 +169,21 @@ _RENAME = (
     "UPDATE feed_aside SET document = replace(document, ?1, ?2)",
 )
 
+
+@migrations()
+def long_histories(tables: sqlite_utils.Database) -> None:
+    """Make pages of the queue and of the library, and the films of a job, cheap to find among very many rows."""
+    order = "(added_at, added_number, id)"
+    tables.execute(f"CREATE INDEX jobs_unfinished ON jobs {order} WHERE removed = 0 AND wanted = 1 AND done = 0")
+    tables.execute(f"CREATE INDEX jobs_finished ON jobs {order} WHERE removed = 0 AND (wanted = 0 OR done = 1)")
+    tables.execute(f"CREATE INDEX jobs_films ON jobs {order} WHERE removed = 0 AND film_task != ''")
+    tables.execute(
+        f"CREATE INDEX jobs_trashed ON jobs {order} WHERE removed = 0 AND film_task != '' AND ({_IS_TRASHED})"
+    )
+    tables.execute("DROP INDEX tasks_kind")
+    tables.execute("CREATE INDEX tasks_publish ON tasks (job_id, rank, number, target) WHERE kind = 'publish'")
+
+
 _PUT_JOB = """
 INSERT INTO jobs (id, document, media_id, fingerprint, profile, priority, removed, added_at, added_device,
                   added_number, plan, film_task, done, runnable, wanted)
@@ -199,6 +228,51 @@ WHERE tasks.state = 'available' AND tasks.known AND jobs.runnable AND tasks.plan
 _READY_COLUMNS = ("fingerprint", "priority", "added_at", "added_number", "plan", "runnable")
 
 
+_IS_PLAIN = "kind NOT IN ('index', 'publish') AND (state = 'completed' OR (state = 'available' AND epoch = 0))"
+_GLANCE = f"""
+SELECT id, target, state = 'completed' AS completed, CASE WHEN {_IS_PLAIN} THEN NULL ELSE document END AS document
+FROM tasks WHERE job_id = ? AND (fingerprint = ? OR NOT ({_IS_PLAIN})) ORDER BY rank, number, target
+"""  # noqa: S608 (fixed words)
+
+_OPEN_WORK = """
+SELECT 1 FROM jobs CROSS JOIN tasks ON tasks.job_id = jobs.id
+WHERE jobs.id = ? AND tasks.state IN ('available', 'leased', 'fallback_started') AND tasks.kind != 'publish'
+  AND tasks.known AND tasks.plan IN ('', jobs.plan) AND tasks.fingerprint = jobs.fingerprint
+LIMIT 1
+"""
+
+_AFTER_HEX = "g"
+"""Sorts behind every id that begins alike."""
+_IDS_LIKE = "SELECT id FROM jobs WHERE id >= ? AND id < ? AND +removed = 0 ORDER BY id"
+_MEDIA_IDS_LIKE = "SELECT media_id FROM jobs WHERE media_id >= ? AND media_id < ? AND +removed = 0 ORDER BY media_id"
+
+_PARTS = {
+    JobPart.ALL: ("jobs_adding", "removed = 0"),
+    JobPart.UNFINISHED: ("jobs_unfinished", "removed = 0 AND wanted = 1 AND done = 0"),
+    JobPart.FINISHED: ("jobs_finished", "removed = 0 AND (wanted = 0 OR done = 1)"),
+    JobPart.FILMS: ("jobs_films", "removed = 0 AND film_task != ''"),
+    JobPart.TRASHED: (
+        "jobs_trashed",
+        f"removed = 0 AND film_task != '' AND ({_IS_TRASHED})",
+    ),
+}
+"""The index of each part, which SQLite would not choose by itself, and what it holds, word for word."""
+
+
+def page_query(part: JobPart, *, after: str | None, limit: int) -> tuple[str, tuple[Any, ...]]:
+    """Return the query for a page of jobs, and its parameters."""
+    index, condition = _PARTS[part]
+    turn, beyond = (" DESC", "<") if part.is_newest_first else ("", ">")
+    last = f"(SELECT {_ADDING} FROM jobs WHERE id = ?)"  # noqa: S608 (fixed words)
+    follows = f"AND ({_ADDING}) {beyond} {last}" if after is not None else ""
+    order = f"added_at{turn}, added_number{turn}, id{turn}"
+    sql = (
+        "SELECT document, plan, film_task, done, runnable, wanted "  # noqa: S608 (fixed words)
+        f"FROM jobs INDEXED BY {index} WHERE {condition} {follows} ORDER BY {order} LIMIT ?"
+    )
+    return sql, ((limit,) if after is None else (after, limit))
+
+
 class SqliteRowTable:
     """A ``RowTable`` in a ``Database``."""
 
@@ -241,6 +315,19 @@ class SqliteRowTable:
         rows = self._database.rows(f"SELECT id FROM jobs WHERE removed = 0 ORDER BY {_ADDING}")  # noqa: S608
         return tuple(row["id"] for row in rows)
 
+    def job_page(self, part: JobPart, *, after: str | None, limit: int) -> tuple[tuple[JobRow, JobFacts], ...]:
+        sql, values = page_query(part, after=after, limit=limit)
+        rows = self._database.rows(sql, values)
+        return tuple((self._decoded(row["document"], JobRow), _job_facts(row)) for row in rows)
+
+    def ids_like(self, prefix: str) -> tuple[str, ...]:
+        rows = self._database.rows(_IDS_LIKE, (prefix, prefix + _AFTER_HEX))
+        return tuple(row["id"] for row in rows)
+
+    def media_ids_like(self, prefix: str) -> tuple[str, ...]:
+        rows = self._database.rows(_MEDIA_IDS_LIKE, (prefix, prefix + _AFTER_HEX))
+        return tuple(row["media_id"] for row in rows)
+
     def job_by_media_id(self, media_id: str) -> JobRow | None:
         return self._one_job("SELECT document FROM jobs WHERE media_id = ?", media_id)
 
@@ -260,21 +347,15 @@ class SqliteRowTable:
         return tuple(Twin(id=row["id"], done=bool(row["done"])) for row in rows)
 
     def put_job(self, job: JobRow, facts: JobFacts) -> None:
-        before = self._ready_columns(job.id)
         columns = _job_columns(job, facts)
-        if not self._is_stored("jobs", columns):
+        wanted = ", ".join(("document", *_READY_COLUMNS))
+        before = self._database.row(f"SELECT {wanted} FROM jobs WHERE id = ?", (job.id,))  # noqa: S608 (fixed words)
+        if before is None or before["document"] != columns["document"]:
             self.feed_again(job.id, job_id=job.id)
         self._database.execute(_PUT_JOB, columns)
-        if before != self._ready_columns(job.id):
+        if before is not None and any(before[name] != columns[name] for name in _READY_COLUMNS):
             self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job.id,))
             self._database.execute(f"{_MAKE_READY} AND jobs.id = ?", (job.id,))
-
-    def _is_stored(self, table: str, columns: dict[str, Any]) -> bool:
-        found = self._database.row(f"SELECT document FROM {table} WHERE id = :id", {"id": columns["id"]})  # noqa: S608
-        return found is not None and found["document"] == columns["document"]
-
-    def _ready_columns(self, job_id: str) -> dict[str, Any] | None:
-        return self._database.row(f"SELECT {', '.join(_READY_COLUMNS)} FROM jobs WHERE id = ?", (job_id,))  # noqa: S608
 
     def task(self, task_id: str) -> TaskRow | None:
         return next(iter(self._some_tasks("SELECT document FROM tasks WHERE id = ?", task_id)), None)
@@ -283,20 +364,34 @@ class SqliteRowTable:
         order = "ORDER BY rank, number, target"
         if kind is None:
             return self._some_tasks(f"SELECT document FROM tasks WHERE job_id = ? {order}", job_id)  # noqa: S608
-        return self._some_tasks(f"SELECT document FROM tasks WHERE job_id = ? AND kind = ? {order}", job_id, kind)  # noqa: S608
+        of_kind = f"kind = '{TaskKind(kind)}'"  # as a word, not a parameter, so that the index of publish is used
+        return self._some_tasks(f"SELECT document FROM tasks WHERE job_id = ? AND {of_kind} {order}", job_id)  # noqa: S608
+
+    def glance(self, job: JobRow) -> Glance:
+        rows = self._database.rows(_GLANCE, (job.id, job.fingerprint))
+        telling, plain = [], []
+        for row in rows:
+            document = row["document"]
+            if document is not None:
+                telling.append(self._decoded(document, TaskRow))
+            else:
+                plain.append(PlainTask(id=row["id"], target=row["target"], completed=bool(row["completed"])))
+        return Glance(telling=tuple(telling), plain=tuple(plain))
 
     def add_task(self, task: TaskRow, facts: TaskFacts) -> bool:
         if self._database.execute(_ADD_TASK, _task_columns(task, facts)) == 0:
             return False
         self.feed_again(task.id, job_id=task.job_id)
-        self._database.execute(f"{_MAKE_READY} AND tasks.id = ?", (task.id,))
+        if facts.state is TaskState.AVAILABLE:
+            self._database.execute(f"{_MAKE_READY} AND tasks.id = ?", (task.id,))
         return True
 
     def swap_task(self, task: TaskRow, facts: TaskFacts, *, expected: Lease | None) -> bool:
         epoch, token, device, boot = lease_key(expected)
         old = {"old_epoch": epoch, "old_token": token, "old_device": device, "old_boot": boot}
         columns = _task_columns(task, facts)
-        is_news = not self._is_stored("tasks", columns)
+        stored = self._database.row("SELECT document FROM tasks WHERE id = ?", (task.id,))
+        is_news = stored is None or stored["document"] != columns["document"]
         if self._database.execute(_SWAP_TASK, columns | old) == 0:
             return False
         if is_news:
@@ -307,8 +402,11 @@ class SqliteRowTable:
         return True
 
     def delete_tasks(self, job_id: str, *, keep: Collection[str] = ()) -> int:
-        self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job_id,))
         marks = ", ".join("?" for _ in keep)
+        doomed = f"SELECT 1 FROM tasks WHERE job_id = ? AND id NOT IN ({marks}) LIMIT 1"  # noqa: S608 (marks only)
+        if self._database.row(doomed, (job_id, *keep)) is None:
+            return 0
+        self._database.execute("DELETE FROM ready_tasks WHERE job_id = ?", (job_id,))
         fed = f"DELETE FROM feed WHERE job_id = ? AND row_id NOT IN (?{', ?' * len(keep)})"  # noqa: S608 (marks only)
         self._database.execute(fed, (job_id, job_id, *keep))
         sql = f"DELETE FROM tasks WHERE job_id = ? AND id NOT IN ({marks})"  # noqa: S608 (marks only)
@@ -322,6 +420,14 @@ class SqliteRowTable:
             "AND fingerprint = ? LIMIT 1"
         )
         return self._database.row(sql, (job_id, plan, fingerprint)) is not None
+
+    def version_of(self, job_id: str) -> tuple[int, int]:
+        sql = "SELECT coalesce(max(number), 0) AS latest, count(*) AS rows FROM feed WHERE job_id = ?"
+        row = self._database.row(sql, (job_id,))
+        return (row["latest"], row["rows"]) if row else (0, 0)
+
+    def has_open_work(self, job_id: str) -> bool:
+        return self._database.row(_OPEN_WORK, (job_id,)) is not None
 
     def open_tasks(self, limit: int | None) -> tuple[TaskRow, ...]:
         sql = (
@@ -350,6 +456,9 @@ class SqliteRowTable:
         return (row["round"], row["milli"]) if row else (0, 0)
 
     def put_progress(self, job_id: str, noted_round: int, milli: int) -> None:
+        if (noted_round, milli) == (0, 0):
+            self._database.execute("DELETE FROM job_progress WHERE job_id = ?", (job_id,))
+            return
         self._database.execute(
             "INSERT INTO job_progress (job_id, round, milli) VALUES (?, ?, ?) "
             "ON CONFLICT (job_id) DO UPDATE SET round = excluded.round, milli = excluded.milli",
@@ -386,6 +495,10 @@ class SqliteRowTable:
 
     def known_peers(self) -> tuple[str, ...]:
         return tuple(str(row["peer"]) for row in self._database.rows("SELECT peer FROM feed_cursors ORDER BY peer"))
+
+    def keep_generations(self, number: int) -> None:
+        latest = "SELECT position FROM feed_generations ORDER BY position DESC LIMIT ?"
+        self._database.execute(f"DELETE FROM feed_generations WHERE position NOT IN ({latest})", (number,))  # noqa: S608
 
     def peer_cursor(self, peer: str) -> FeedCursor | None:
         row = self._database.row("SELECT generation, number FROM feed_cursors WHERE peer = ?", (peer,))

@@ -14,6 +14,7 @@ import msgspec
 from app.core.errors import ErrorCode
 from app.media.film import PublishStage
 from app.queue.feed import Applied, Changes, FeedCursor, FeedRow
+from app.queue.row_table import Glance, JobPart
 from app.queue.rows import EndRank, JobParams, JobRow, Lease, LeaseFlag, Outcome, TaskRow
 from app.queue.targets import TaskSpec
 
@@ -54,12 +55,32 @@ class JobStore(Protocol):
         """Return the ids of all jobs in the order of adding."""
         ...
 
+    def job_page(self, part: JobPart, *, after: str | None = None, limit: int) -> tuple[JobRow, ...]:
+        """Return the first ``limit`` jobs of a part that follow job ``after``, which may be gone meanwhile."""
+        ...
+
+    def resolve_job(self, prefix: str) -> str:
+        """Return the one job id that begins so; raises ``ExpectedError`` no-such-id or ambiguous-id."""
+        ...
+
+    def resolve_media(self, prefix: str) -> str:
+        """Return the one media id that begins so; raises ``ExpectedError`` no-such-id or ambiguous-id."""
+        ...
+
+    def job_id_of_media(self, media_id: str) -> str:
+        """Return the job of a film, be it removed meanwhile; raises ``ExpectedError`` no-such-id."""
+        ...
+
     def job_by_media_id(self, media_id: str) -> JobRow:
         """Return the job that makes a film; raises ``ExpectedError`` no-such-id."""
         ...
 
     def tasks(self, job_id: str) -> tuple[TaskRow, ...]:
         """Return all task rows of a job, index first, then in the order of doing; those of lost plans too."""
+        ...
+
+    def glance(self, job: JobRow) -> Glance:
+        """Return what is needed to show how a job stands, without reading each of thousands of tasks."""
         ...
 
     def task(self, task_id: str) -> TaskRow:
@@ -71,6 +92,14 @@ class JobStore(Protocol):
 
         Tasks that rest after a failed attempt, and tasks that wait for others, are among them.
         """
+        ...
+
+    def version_of(self, job_id: str) -> tuple[int, int]:
+        """Return what is another value whenever the job or one of its tasks changed, came or went."""
+        ...
+
+    def has_open_work(self, job_id: str) -> bool:
+        """Whether anything but ``publish`` is still to be made for the job's plan, held by somebody or not."""
         ...
 
     def accepted_index(self, job_id: str) -> Outcome | None:
@@ -203,8 +232,28 @@ class JobStore(Protocol):
         """Return all jobs that can be played, those in the Trash too, in the order of adding."""
         ...
 
+    def trash_page(self, *, after: str | None = None, limit: int) -> tuple[LibraryEntry, ...]:
+        """Return the first ``limit`` entries in the Trash that follow job ``after``, newest first."""
+        ...
+
+    def library_page(self, *, after: str | None = None, limit: int) -> tuple[LibraryEntry, ...]:
+        """Return the first ``limit`` entries that follow job ``after``, newest first."""
+        ...
+
+    def library_entry(self, job_id: str) -> LibraryEntry | None:
+        """Return a job as it stands in the library; None while there is nothing to play."""
+        ...
+
     def note_progress(self, job_id: str, milli: int) -> int:
         """Note how much of a job is done, in thousandths; return the highest noted in this round."""
+        ...
+
+    def note_progress_of(self, jobs: Iterable[tuple[JobRow, int]]) -> dict[str, int]:
+        """Note the progress of jobs as they were read, together; return the highest of each one's round."""
+        ...
+
+    def progress_of(self, job: JobRow) -> int:
+        """Return the highest progress of the round of a job as it was read, whether or not it is still there."""
         ...
 
     def progress(self, job_id: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -62,6 +63,12 @@ class SourceLedger:
         """Return the source of a job, None when this device does not hold it."""
         row = self._database.row("SELECT * FROM sources WHERE job_id = ?", (job_id,))
         return None if row is None else _source_of(row)
+
+    def find_some(self, job_ids: Sequence[str]) -> dict[str, KnownSource]:
+        """Return the sources of some jobs by job, of those that this device holds."""
+        marks = ", ".join("?" * len(job_ids))
+        rows = self._database.rows(f"SELECT * FROM sources WHERE job_id IN ({marks})", job_ids)  # noqa: S608 (marks)
+        return {row["job_id"]: _source_of(row) for row in rows}
 
     def find_by_fingerprint(self, fingerprint_hex: str) -> tuple[KnownSource, ...]:
         """Return all sources with this content."""

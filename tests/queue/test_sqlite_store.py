@@ -117,9 +117,7 @@ def test_a_damaged_page_has_its_code(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4096:] = b"\xa5" * (len(data) - 4096)
     path.write_bytes(data)
-    database = Database(path)
-    assert code_of(lambda: open_store(database).jobs()) is ErrorCode.DATABASE_DAMAGED
-    database.close()
+    assert code_of(lambda: open_store(Database(path)).jobs()) is ErrorCode.DATABASE_DAMAGED
 
 
 def test_a_damaged_row_has_its_code(database: Database) -> None:
