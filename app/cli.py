@@ -221,14 +221,28 @@ async def _wait_for(engine: EngineHost, job_ids: Sequence[str], terminal: Termin
         async for event in engine.events():
             trouble = _say_trouble(terminal, event.status, trouble)
             shown = [job for job in event.jobs if job.id in wanted]
+            if is_first:  # it holds a page of the queue, and others of our jobs may be further down
+                known = {job.id for job in shown}
+                found = [await _find_job(engine, job_id) for job_id in sorted(wanted - known)]
+                shown += [job for job in found if job is not None]
+                wanted = {job.id for job in shown}
+                is_first = False
             for job in shown:
                 jobs[job.id] = job
                 bars.show(job)
-            wanted -= set(event.gone) | (wanted - {job.id for job in shown} if is_first else set())
-            is_first = False
+            wanted -= set(event.gone)
             if all(jobs[job_id].state in FINAL_STATES for job_id in wanted):
                 break
     return {job_id: jobs[job_id] for job_id in wanted}
+
+
+async def _find_job(engine: EngineHost, job_id: str) -> api.JobSnapshot | None:
+    try:
+        return await engine.call(api.GetJob(job_id=job_id))
+    except ExpectedError as error:
+        if error.code != ErrorCode.NO_SUCH_ID:
+            raise
+        return None
 
 
 def _say_trouble(terminal: Terminal, status: api.EngineStatus | None, said: str | None) -> str | None:

@@ -15,6 +15,9 @@ import msgspec
 
 from app.core.errors import ErrorInfo
 
+QUEUE_PAGE = 50
+"""Jobs of a page; a window shows a dozen or two at once."""
+
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -65,6 +68,23 @@ class JobSnapshot(Snapshot, frozen=True, kw_only=True):
     """Which of pause, resume, cancel, retry, remove make sense now."""
     tasks: tuple[TaskSnapshot, ...] = ()
     """Only filled by ``GetJob``."""
+
+
+class QueueCursor(Snapshot, frozen=True, kw_only=True):
+    """Where a page of the queue ended."""
+
+    part: str
+    """unfinished or finished: in which of the two the next page begins."""
+    after: str | None = None
+    """Id of the last job seen of that part; it may be gone or finished meanwhile."""
+
+
+class QueuePage(Snapshot, frozen=True, kw_only=True):
+    """Jobs as the queue shows them: what is unfinished in the order of adding, then what is finished, newest first."""
+
+    jobs: tuple[JobSnapshot, ...]
+    next: QueueCursor | None
+    """To ask with for the next page; None when this was the last."""
 
 
 class TrackSnapshot(Snapshot, frozen=True, kw_only=True):
@@ -273,9 +293,20 @@ class AddPath(Command[AddResult], frozen=True, kw_only=True, tag=True):
 
 
 class ListJobs(Command[tuple[JobSnapshot, ...]], frozen=True, kw_only=True, tag=True):
-    """All jobs, in the order of adding."""
+    """Jobs in the order of adding: all of them, or a page."""
 
     reply: ClassVar[Any] = tuple[JobSnapshot, ...]
+    after: str | None = None
+    """Id of the last job of the page before; it may be gone meanwhile."""
+    limit: int | None = None
+
+
+class ListQueue(Command[QueuePage], frozen=True, kw_only=True, tag=True):
+    """A page of the queue in the order in which it is shown."""
+
+    reply: ClassVar[Any] = QueuePage
+    after: QueueCursor | None = None
+    limit: int = QUEUE_PAGE
 
 
 class GetJob(Command[JobSnapshot], frozen=True, kw_only=True, tag=True):
@@ -303,9 +334,12 @@ class SetPriority(Command[JobSnapshot], frozen=True, kw_only=True, tag=True):
 
 
 class ListLibrary(Command[tuple[FilmSnapshot, ...]], frozen=True, kw_only=True, tag=True):
-    """All films that can be played, newest first."""
+    """Films that can be played, newest first: all of them, or a page."""
 
     reply: ClassVar[Any] = tuple[FilmSnapshot, ...]
+    after: str | None = None
+    """Media id of the last film of the page before; it may be gone meanwhile."""
+    limit: int | None = None
 
 
 class GetFilm(Command[FilmSnapshot], frozen=True, kw_only=True, tag=True):
@@ -485,17 +519,23 @@ class GetStatus(Command[EngineStatus], frozen=True, kw_only=True, tag=True):
 
 
 class Changed(Snapshot, frozen=True, kw_only=True):
-    """Something changed: jobs that are new or different since the last event, jobs that are gone, the library."""
+    """Something changed: jobs that are new or different since the last event, jobs that are gone, the library.
+
+    The first event holds the first page of the queue; ``ListQueue`` has the rest.
+    """
 
     jobs: tuple[JobSnapshot, ...] = ()
     gone: tuple[str, ...] = ()
     library: bool = False
     status: EngineStatus | None = None
+    more: QueueCursor | None = None
+    """In the first event: where the queue goes on."""
 
 
 AnyCommand = (
     AddPath
     | ListJobs
+    | ListQueue
     | GetJob
     | ChangeJob
     | SetPriority
@@ -537,5 +577,5 @@ class EngineApi(Protocol):
         ...
 
     def events(self) -> AsyncIterator[Changed]:
-        """Yield what changes, at most about four times a second; the first one holds everything."""
+        """Yield what changes, at most about four times a second; the first one holds the queue's first page."""
         ...

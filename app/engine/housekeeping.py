@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -13,13 +14,16 @@ from app.engine.api import AffectedFilm, VerifyReport
 from app.engine.kernel import Kernel
 from app.engine.snapshots import title_of
 from app.media.film import Film, StillsResult, TaskResult
-from app.queue.machine import outcome_counts
+from app.queue.machine import is_cancelled, outcome_counts
+from app.queue.row_table import JobPart
 from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore
 from app.queue.targets import TaskKind
 from app.storage.collection import GRACE_MS, CollectReport
 from app.storage.opening import Storage
 from app.storage.shard_store import MissingShardError
+
+_JOBS_PAGE = 100
 
 
 class JobRoots(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +69,16 @@ def missing_of(storage: Storage, bundle: str) -> frozenset[str] | None:
     return missing
 
 
-def all_roots(store: JobStore) -> tuple[JobRoots, ...]:
-    """Return the roots of all jobs (on the queue's thread)."""
-    return tuple(roots_of_job(job, store.tasks(job.id)) for job in store.jobs())
+def roots_page(store: JobStore, after: str | None) -> tuple[tuple[JobRoots, ...], str | None]:
+    """Return the roots of some jobs, and the job after which it goes on (on the queue's thread); None at the end.
+
+    Of what was given up no result counts but a film that was full before.
+    """
+    jobs = store.job_page(JobPart.ALL, after=after, limit=_JOBS_PAGE)
+    roots = tuple(
+        roots_of_job(job, store.glance(job).telling if is_cancelled(job) else store.tasks(job.id)) for job in jobs
+    )
+    return roots, jobs[-1].id if len(jobs) == _JOBS_PAGE else None
 
 
 class Housekeeper:
@@ -77,11 +88,24 @@ class Housekeeper:
         self._kernel = kernel
 
     async def _live(self) -> tuple[tuple[JobRoots, ...], tuple[str, ...]]:
-        jobs = await self._kernel.queue(all_roots)
-        extra = await self._kernel.store(
+        """Read what is live, a page at a time, so that claims come in between.
+
+        What is noted of running tasks is read before and after: a task that completes meanwhile is in one of them, or
+        its page was read later.
+        """
+        extra = await self._noted()
+        jobs: list[JobRoots] = []
+        after, is_over = None, False
+        while not is_over:
+            page, after = await self._kernel.queue(partial(roots_page, after=after))
+            jobs += page
+            is_over = after is None
+        return tuple(jobs), tuple(dict.fromkeys((*extra, *await self._noted())))
+
+    async def _noted(self) -> tuple[str, ...]:
+        return await self._kernel.store(
             lambda storage: (*storage.segments.capabilities(), *storage.sources.capabilities())
         )
-        return jobs, extra
 
     async def _has_others(self) -> bool:
         return bool(await self._kernel.queue(lambda store: store.known_peers()))

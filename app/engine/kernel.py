@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _STORAGE_THREADS = 8
 """More than cores: most of the time they wait until the disk has it for sure."""
+CHECKED_AT_START_BYTES = 64 << 20
+"""Up to this size the whole database is checked before anything is done with it; that takes some tenths of a second."""
 TROUBLES = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.DATABASE_LOCKED}
 """Errors of the machine, not of a job: work stops and goes on by itself."""
 
@@ -106,12 +108,18 @@ class Kernel:
         self._storage_threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
 
     def _check_database(self) -> None:
-        damage = self._queue_database.check()
-        if damage:
-            raise ExpectedError(
-                ErrorCode.DATABASE_DAMAGED,
-                f"The database {self.data.database} is damaged ({damage}). It was left untouched. {RESTORE}",
-            )
+        """Check a small database now; a large one takes seconds and is checked by ``check_large_database``."""
+        if not self._is_large:
+            _raise_damage(self.data, self._queue_database.check())
+
+    @property
+    def _is_large(self) -> bool:
+        return self.data.database.stat().st_size > CHECKED_AT_START_BYTES
+
+    async def check_large_database(self) -> None:
+        """Check a database that was too large for that at start, beside all else; raises database-damaged."""
+        if self._is_large:
+            _raise_damage(self.data, await asyncio.to_thread(_check_apart, self.data))
 
     def _open_members(self) -> MembershipStore:
         """Open what is known of the owner's devices; at the first start, say that this is the first of them."""
@@ -183,6 +191,22 @@ class Kernel:
             rest.callback(self._queue_database.close)
             rest.callback(self._storage_database.close)
             rest.callback(self.storage.close)
+
+
+def _check_apart(data: DataDir) -> str | None:
+    database = Database(data.database)
+    try:
+        return database.check()
+    finally:
+        database.close()
+
+
+def _raise_damage(data: DataDir, damage: str | None) -> None:
+    if damage:
+        raise ExpectedError(
+            ErrorCode.DATABASE_DAMAGED,
+            f"The database {data.database} is damaged ({damage}). It was left untouched. {RESTORE}",
+        )
 
 
 async def _finish(threads: ThreadPoolExecutor, action: Callable[[S], T], subject: S) -> T:

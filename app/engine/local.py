@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import platform
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -19,7 +21,6 @@ from app.core.clock import Clock, SystemClock
 from app.core.database import SQLITE_VERSION
 from app.core.device import Device
 from app.core.errors import BugError, ErrorCode, ExpectedError
-from app.core.ids import media_id_of, resolve_id_prefix
 from app.core.paths import DataDir
 from app.engine import api
 from app.engine.adding import add_path
@@ -32,26 +33,21 @@ from app.engine.lock import EngineLock
 from app.engine.peers import Peers
 from app.engine.rates import RateMeter
 from app.engine.reserve import Reserve
-from app.engine.snapshots import (
-    JobView,
-    LiveTask,
-    film_snapshot,
-    is_in_library,
-    job_snapshot,
-    read_job,
-    running_milli,
-    track_snapshots,
-)
+from app.engine.snapshots import JobView, LiveTask, job_snapshot, running_milli, track_snapshots
+from app.engine.telling import ToldStates
+from app.engine.views import FILMS_PAGE, JobViews, read_film_of, read_films
 from app.engine.wanted import WantedTasks
 from app.engine.watching import LeaseWatch
 from app.engine.worker import Slots, Worker
 from app.media.plan import ticks_to_s
 from app.playback.source import StillKind
-from app.queue.machine import JobState, job_status, outcome_counts
-from app.queue.rows import JobRow
+from app.queue.machine import JobState, outcome_counts
+from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore
 from app.storage.collection import GRACE_MS
+from app.storage.opening import Storage
 from app.storage.source import display_path, fingerprint, look_at
+from app.storage.source_ledger import KnownSource
 from app.transcode.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -64,6 +60,8 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 EVENT_INTERVAL_S = 0.25
+_JOBS_PAGE = 100
+"""Most jobs that are read or told at once: what comes next on the queue's thread waits so long."""
 _MEMORY_FOR_TWO = 8 << 30
 COLLECT_INTERVAL_S = 3600.0
 FIRST_COLLECT_S = 30.0
@@ -114,7 +112,9 @@ class LocalEngine:
         self._housekeeper = Housekeeper(kernel)
         self._rates = RateMeter(kernel.clock)
         self._subscribers: set[asyncio.Queue[api.Changed]] = set()
-        self._snapshots: dict[str, api.JobSnapshot] = {}
+        self._views = JobViews()
+        """Used on the queue's thread only."""
+        self._told = ToldStates()
         self._tasks: list[asyncio.Task[None]] = []
         self._may_work = False
         self._works = False
@@ -123,6 +123,7 @@ class LocalEngine:
         self._handlers: Mapping[type, Callable[..., Awaitable[Any]]] = {
             api.AddPath: self._add,
             api.ListJobs: self._list_jobs,
+            api.ListQueue: self._list_queue,
             api.GetJob: self._get_job,
             api.ChangeJob: self._change_job,
             api.SetPriority: self._set_priority,
@@ -254,31 +255,76 @@ class LocalEngine:
     async def _add(self, command: api.AddPath) -> api.AddResult:
         return await add_path(self._kernel, command)
 
-    async def _list_jobs(self, _command: api.ListJobs) -> tuple[api.JobSnapshot, ...]:
-        views = await self._kernel.queue(lambda store: [read_job(store, job) for job in store.jobs()])
-        return tuple([await self._snapshot(view) for view in views])
+    async def _list_jobs(self, command: api.ListJobs) -> tuple[api.JobSnapshot, ...]:
+        """Read a page at a time, so that claims come in between."""
+        found: list[api.JobSnapshot] = []
+        after, left = command.after, command.limit
+        while left is None or left > 0:
+            size = _JOBS_PAGE if left is None else min(_JOBS_PAGE, left)
+            views = await self._read_jobs(after, size)
+            found += await self._shown(views)
+            if len(views) < size:
+                break
+            after = views[-1].job.id
+            left = None if left is None else left - len(views)
+        return tuple(found)
+
+    async def _read_jobs(self, after: str | None, limit: int) -> list[JobView]:
+        return await self._kernel.queue(lambda store: self._views.read_jobs(store, after=after, limit=limit))
+
+    async def _list_queue(self, command: api.ListQueue) -> api.QueuePage:
+        limit = min(max(1, command.limit), _JOBS_PAGE)
+        views, more = await self._kernel.queue(
+            lambda store: self._views.read_queue(store, after=command.after, limit=limit)
+        )
+        return api.QueuePage(jobs=await self._shown(views), next=more)
 
     async def _get_job(self, command: api.GetJob) -> api.JobSnapshot:
         job_id = await self._job_id(command.job_id)
         return await self._job_snapshot(job_id, with_tasks=True)
 
     async def _job_id(self, prefix: str) -> str:
-        return await self._kernel.queue(lambda store: resolve_id_prefix(prefix, store.job_ids()))
+        return await self._kernel.queue(lambda store: store.resolve_job(prefix))
 
     async def _job_snapshot(self, job_id: str, *, with_tasks: bool = False) -> api.JobSnapshot:
-        view = await self._kernel.queue(lambda store: read_job(store, store.job(job_id)))
-        return await self._snapshot(view, with_tasks=with_tasks)
+        def read(store: JobStore) -> tuple[JobView, tuple[TaskRow, ...]]:
+            view = self._views.read(store, store.job(job_id))
+            return view, store.tasks(job_id) if with_tasks else ()
 
-    async def _snapshot(self, view: JobView, *, with_tasks: bool = False) -> api.JobSnapshot:
-        live = {
-            task_id: LiveTask(milli=one.milli, rate_x=None)
-            for task_id, one in self._worker.running.items()
-            if one.job_id == view.job.id
-        }
-        milli = await self._never_less(view, running_milli(view, live))
+        view, tasks = await self._kernel.queue(read)
+        (snapshot,) = await self._shown([view], tasks=tasks)
+        return snapshot
+
+    async def _shown(self, views: Sequence[JobView], *, tasks: Sequence[TaskRow] = ()) -> tuple[api.JobSnapshot, ...]:
+        """Return what is shown of jobs that were read, with ``tasks`` if it is only one."""
+        live: dict[str, dict[str, LiveTask]] = {}
+        for task_id, one in self._worker.running.items():
+            live.setdefault(one.job_id, {})[task_id] = LiveTask(milli=one.milli, rate_x=None)
+        millis = await self._never_less(views, live)
+        ids = [one.job.id for one in views]
+        sources = await self._kernel.store(lambda storage: storage.sources.find_some(ids))
+        return tuple(
+            self._snapshot(
+                view,
+                milli=millis[view.job.id],
+                source=sources.get(view.job.id),
+                live=live.get(view.job.id, {}),
+                tasks=tasks,
+            )
+            for view in views
+        )
+
+    def _snapshot(
+        self,
+        view: JobView,
+        *,
+        milli: int,
+        source: KnownSource | None,
+        live: Mapping[str, LiveTask],
+        tasks: Sequence[TaskRow],
+    ) -> api.JobSnapshot:
         moves = view.status.state is JobState.PROCESSING
         duration = ticks_to_s(view.plan.duration_ticks) if view.plan is not None else 0.0
-        source = await self._kernel.store(lambda storage: storage.sources.find(view.job.id))
         return job_snapshot(
             view,
             milli=milli,
@@ -286,19 +332,22 @@ class LocalEngine:
             reason=self._why_waiting(view.job.id),
             source=display_path(source.path) if source is not None else None,
             live=live,
-            with_tasks=with_tasks,
+            tasks=tasks,
         )
 
-    async def _never_less(self, view: JobView, milli: int) -> int:
-        """Return a job's progress, which does not fall within a round; a disk that cannot be written hides nothing."""
-        if view.status.state is JobState.DONE:
-            return milli
+    async def _never_less(self, views: Sequence[JobView], live: Mapping[str, Mapping[str, LiveTask]]) -> dict[str, int]:
+        """Return jobs' progress, which does not fall within a round; a disk that cannot be written hides nothing."""
+        millis = [(one.job, running_milli(one, live.get(one.job.id, {}))) for one in views]
+        moving = [pair for view, pair in zip(views, millis, strict=True) if view.status.state is not JobState.DONE]
+        finished = {job.id: milli for job, milli in millis}
         try:
-            return await self._kernel.queue(lambda store: store.note_progress(view.job.id, milli))
+            return finished | await self._kernel.queue(lambda store: store.note_progress_of(moving))
         except ExpectedError as error:
             if error.code not in TROUBLES:
                 raise
-            return await self._kernel.queue(lambda store: max(milli, store.progress(view.job.id)))
+            return finished | await self._kernel.queue(
+                lambda store: {job.id: max(milli, store.progress_of(job)) for job, milli in moving}
+            )
 
     def _why_waiting(self, job_id: str) -> str | None:
         if self._kernel.trouble is not None:
@@ -388,26 +437,31 @@ class LocalEngine:
         await self._kernel.change(lambda store: store.trash_job(job_id))
         await self._worker.release(job_id)
 
-    async def _forget(self, job_id: str) -> None:
-        """Remove a job for ever and give its space back."""
-
-        def remove(store: JobStore) -> tuple[str, ...]:
-            bundles = [one for task in store.tasks(job_id) for one in bundles_of(task)]
-            store.remove_job(job_id)
-            return tuple(dict.fromkeys(bundles))
-
-        with self._worker.renouncing(job_id):
-            lost = await self._kernel.change(remove)
-        await self._give_back(job_id, lost)
-        await self._kernel.store(lambda storage: storage.sources.forget(job_id))
+    async def _forget(self, *job_ids: str) -> None:
+        """Remove jobs for ever and give their space back, all at once: a collection looks at the whole library."""
+        lost: list[str] = []
+        for job_id in job_ids:
+            with self._worker.renouncing(job_id):
+                lost += await self._kernel.change(partial(_remove_rows, job_id))
+            lost += await self._end_work(job_id)
+        await self._collect(lost)
+        for job_id in job_ids:
+            await self._kernel.store(partial(_forget_source, job_id))
 
     async def _give_back(self, job_id: str, capabilities: tuple[str, ...] = ()) -> None:
         """End a job's children and collect what they made."""
+        await self._collect((*capabilities, *await self._end_work(job_id)))
+
+    async def _end_work(self, job_id: str) -> tuple[str, ...]:
+        """End a job's children; return what they made."""
         bundles = await self._worker.drop(job_id)
         made = await self._kernel.store(lambda storage: storage.segments.of_job(job_id))
         await self._kernel.store(lambda storage: storage.segments.drop_job(job_id))
+        return (*bundles, *made)
+
+    async def _collect(self, capabilities: Iterable[str]) -> None:
         grace_ms = GRACE_MS if self._worker.running else 0  # nothing is being made: what failed attempts left goes too
-        await self._housekeeper.collect(removed=(*capabilities, *bundles, *made), grace_ms=grace_ms)
+        await self._housekeeper.collect(removed=capabilities, grace_ms=grace_ms)
 
     async def _set_priority(self, command: api.SetPriority) -> api.JobSnapshot:
         job_id = await self._job_id(command.job_id)
@@ -416,33 +470,38 @@ class LocalEngine:
 
     # Films
 
-    async def _library(self) -> list[api.FilmSnapshot]:
-        def read(store: JobStore) -> list[api.FilmSnapshot]:
-            films = []
-            for entry in store.library():
-                state = job_status(entry.job, store.tasks(entry.job.id)).state
-                if entry.trashed or is_in_library(entry, state):
-                    films.append(film_snapshot(entry, state=state, progress=store.progress(entry.job.id) / 1000))
-            return films
+    async def _films_of(
+        self, *, trashed: bool, after: str | None = None, limit: int | None = None
+    ) -> list[api.FilmSnapshot]:
+        """Read films newest first, a page at a time, so that claims come in between."""
+        films: list[api.FilmSnapshot] = []
+        is_over = False
+        while not is_over and (limit is None or len(films) < limit):
+            page, after = await self._kernel.queue(
+                lambda store, after=after: read_films(  # type: ignore[misc]
+                    store, after=after, trashed=trashed, limit=min(limit or FILMS_PAGE, FILMS_PAGE)
+                )
+            )
+            films += page
+            is_over = after is None
+        return films[:limit]
 
-        return await self._kernel.queue(read)
-
-    async def _list_library(self, _command: api.ListLibrary) -> tuple[api.FilmSnapshot, ...]:
-        return tuple(film for film in reversed(await self._library()) if film.state != "trashed")
+    async def _list_library(self, command: api.ListLibrary) -> tuple[api.FilmSnapshot, ...]:
+        after = None
+        if command.after is not None:
+            media_id = command.after
+            after = await self._kernel.queue(lambda store: store.job_id_of_media(media_id))
+        return tuple(await self._films_of(trashed=False, after=after, limit=command.limit))
 
     async def _list_trash(self, _command: api.ListTrash) -> tuple[api.FilmSnapshot, ...]:
-        return tuple(film for film in await self._library() if film.state == "trashed")
+        return tuple(reversed(await self._films_of(trashed=True)))
 
     async def _get_film(self, command: api.GetFilm) -> api.FilmSnapshot:
-        films = {film.media_id: film for film in await self._library()}
-        return films[resolve_id_prefix(command.media_id, films)]
+        job = await self._media_job(command.media_id)
+        return await self._kernel.queue(lambda store: read_film_of(store, job.id))
 
     async def _media_job(self, prefix: str) -> JobRow:
-        def find(store: JobStore) -> JobRow:
-            jobs = {media_id_of(job_id): job_id for job_id in store.job_ids()}
-            return store.job(jobs[resolve_id_prefix(prefix, jobs)])
-
-        return await self._kernel.queue(find)
+        return await self._kernel.queue(lambda store: store.job_by_media_id(store.resolve_media(prefix)))
 
     async def _get_poster(self, command: api.GetPoster) -> bytes | None:
         job = await self._media_job(command.media_id)
@@ -469,8 +528,8 @@ class LocalEngine:
 
     async def _empty_trash(self, _command: api.EmptyTrash) -> int:
         trash = await self._list_trash(api.ListTrash())
-        for film in trash:
-            await self._forget(film.job_id)
+        if trash:
+            await self._forget(*(film.job_id for film in trash))
         return len(trash)
 
     async def _open_player(self, command: api.OpenPlayer) -> api.PlayerSnapshot:
@@ -598,8 +657,8 @@ class LocalEngine:
         mailbox: asyncio.Queue[api.Changed] = asyncio.Queue()
         self._subscribers.add(mailbox)  # before looking, so that no change falls between
         try:
-            jobs = await self._list_jobs(api.ListJobs())
-            yield api.Changed(jobs=jobs, library=True, status=self._status())
+            page = await self._list_queue(api.ListQueue())
+            yield api.Changed(jobs=page.jobs, library=True, status=self._status(), more=page.next)
             while True:
                 yield await mailbox.get()
         finally:
@@ -624,19 +683,22 @@ class LocalEngine:
 
     async def _tell_once(self, last_status: api.EngineStatus | None) -> api.EngineStatus:
         self._untold |= await self._kernel.queue(lambda store: store.take_changed())
-        rows_changed = frozenset(self._untold)
         status = self._status()
-        known = set(await self._kernel.queue(lambda store: store.job_ids()))
-        changed = [one for one in rows_changed | {one.job_id for one in self._worker.running.values()} if one in known]
-        snapshots = [await self._job_snapshot(job_id) for job_id in changed]
-        jobs = tuple(one for one in snapshots if self._snapshots.get(one.id) != one)
-        gone = tuple(job_id for job_id in rows_changed if job_id not in known)
-        self._snapshots.update((one.id, one) for one in jobs)
+        if not self._subscribers:
+            self._untold.clear()
+            self._told.forget()
+            return status
+        rows_changed = frozenset(itertools.islice(self._untold, _JOBS_PAGE))
+        asked = rows_changed | {one.job_id for one in self._worker.running.values()}
+        views, gone = await self._kernel.queue(lambda store: self._views.read_some(store, asked))
+        snapshots = await self._shown(views)
+        jobs = tuple(one for one in snapshots if self._told.is_news(one))
+        library = [self._told.is_film_news(one) for one in views if one.job.id in rows_changed]
         for job_id in gone:
-            self._snapshots.pop(job_id, None)
+            self._told.drop(job_id)
         self._untold -= rows_changed
         if jobs or gone or status != last_status:
-            event = api.Changed(jobs=jobs, gone=gone, library=bool(rows_changed), status=status)
+            event = api.Changed(jobs=jobs, gone=tuple(gone), library=any(library) or bool(gone), status=status)
             for mailbox in self._subscribers:
                 mailbox.put_nowait(event)
         return status
@@ -644,6 +706,7 @@ class LocalEngine:
     async def _keep_house(self) -> None:
         """Empty the Trash of old films and collect, now and then."""
         await asyncio.sleep(FIRST_COLLECT_S)
+        await self._check_database()
         while True:
             try:
                 await self._empty_old_trash()
@@ -654,11 +717,33 @@ class LocalEngine:
                 _log.info("housekeeping waits: %s", error)
             await asyncio.sleep(COLLECT_INTERVAL_S)
 
+    async def _check_database(self) -> None:
+        """Stop all work when a database that was too large to be checked at start turns out to be damaged."""
+        try:
+            await self._kernel.check_large_database()
+        except ExpectedError as error:
+            _log.error("%s", error)
+            await self._worker.stop()
+            self._kernel.trouble = error.info
+            self._kernel.changed.set()
+
     async def _empty_old_trash(self) -> None:
         oldest = self._kernel.clock.wall_ms() - TRASH_MS
-        for film in await self._list_trash(api.ListTrash()):
-            if film.trashed_at_ms is not None and film.trashed_at_ms < oldest:
-                await self._forget(film.job_id)
+        trash = await self._list_trash(api.ListTrash())
+        old = [film.job_id for film in trash if film.trashed_at_ms is not None and film.trashed_at_ms < oldest]
+        if old:
+            await self._forget(*old)
+
+
+def _remove_rows(job_id: str, store: JobStore) -> tuple[str, ...]:
+    """Remove a job; return what its results named."""
+    bundles = [one for task in store.tasks(job_id) for one in bundles_of(task)]
+    store.remove_job(job_id)
+    return tuple(dict.fromkeys(bundles))
+
+
+def _forget_source(job_id: str, storage: Storage) -> None:
+    storage.sources.forget(job_id)
 
 
 def _open_kernel(data: DataDir, clock: Clock, supervisor: Supervisor | None) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -15,17 +15,21 @@ from app.media.plan import Plan, ticks_to_s
 from app.queue.machine import (
     JobState,
     JobStatus,
+    accepted_plan,
     attempts,
+    index_task_id,
     job_status,
     outcome_counts,
+    published_task,
     task_error,
     task_state,
     tasks_that_count,
 )
-from app.queue.needs import weight_of
+from app.queue.needs import Weights
+from app.queue.row_table import Glance
 from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore, LibraryEntry
-from app.queue.targets import decode_index_result, find_target
+from app.queue.targets import decode_index_result
 
 _ACTIONS: Mapping[JobState, tuple[str, ...]] = {
     JobState.QUEUED: ("pause", "cancel", "remove"),
@@ -50,58 +54,64 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job with all that is shown of it, read at one moment."""
 
     job: JobRow
-    tasks: tuple[TaskRow, ...]
     status: JobStatus
     plan: Plan | None
     film: Film | None
     done_milli: int
     """By completed tasks alone."""
+    whole: int
+    """Weight of all tasks."""
+    left: Mapping[str, int]
+    """Weight of each task that is not completed."""
 
 
 def read_job(store: JobStore, job: JobRow) -> JobView:
     """Read a job's view (on the queue's thread)."""
-    tasks = store.tasks(job.id)
-    status = job_status(job, tasks)
-    published = store.published(job.id)
-    film = decode_canonical(published[1].value, Film) if published else None
-    index = store.accepted_index(job.id) if film is None else None
-    plan = film.plan if film is not None else decode_index_result(index.value) if index is not None else None
+    glance = store.glance(job)
+    status = job_status(job, glance.telling)
+    published = published_task(job, glance.telling)
+    film = decode_canonical(published[1].outcome.value, Film) if published and published[1].outcome else None
+    index = next((task for task in glance.telling if task.id == index_task_id(job)), None)
+    name = accepted_plan(job, index)
+    plan = film.plan if film is not None else None
+    if plan is None and name and index is not None and index.outcome is not None:
+        plan = decode_index_result(index.outcome.value)
+    whole, left = (0, {}) if plan is None or status.state is JobState.DONE else _weights(job, glance, plan, name)
+    done = whole - sum(left.values())
     return JobView(
         job=job,
-        tasks=tasks,
         status=status,
         plan=plan,
         film=film,
-        done_milli=_done_milli(job, tasks, plan, status),
+        done_milli=1000 if status.state is JobState.DONE else done * _LAST_MILLI // max(1, whole),
+        whole=whole,
+        left=left,
     )
 
 
-def _done_milli(job: JobRow, tasks: Sequence[TaskRow], plan: Plan | None, status: JobStatus) -> int:
-    if status.state is JobState.DONE:
-        return 1000
-    if plan is None:
-        return 0
-    done = whole = 0
-    for task in tasks_that_count(job, tasks):
-        target = find_target(task.target)
-        weight = weight_of(target, plan) if target is not None else 0
+def _weights(job: JobRow, glance: Glance, plan: Plan, name: str) -> tuple[int, dict[str, int]]:
+    """Return the weight of all tasks of the plan with hash ``name``, and that of each which is not completed."""
+    weights = Weights(plan, name)
+    whole, left = 0, {}
+    for task in tasks_that_count(job, glance.telling):
+        weight = weights.of(task.target)
         whole += weight
-        done += weight if outcome_counts(job, task) else 0
-    return done * _LAST_MILLI // max(1, whole)
+        if not outcome_counts(job, task):
+            left[task.id] = weight
+    for one in glance.plain:
+        weight = weights.of(one.target)
+        whole += weight
+        if not one.completed:
+            left[one.id] = weight
+    return whole, {task_id: weight for task_id, weight in left.items() if weight}
 
 
 def running_milli(view: JobView, live: Mapping[str, LiveTask]) -> int:
     """Return the whole job's progress in thousandths, what runs now included."""
     if view.plan is None or view.status.state is JobState.DONE:
         return view.done_milli
-    whole = extra = 0
-    for task in tasks_that_count(view.job, view.tasks):
-        target = find_target(task.target)
-        weight = weight_of(target, view.plan) if target is not None else 0
-        whole += weight
-        if task.id in live and not outcome_counts(view.job, task):
-            extra += weight * live[task.id].milli // 1000
-    return min(_LAST_MILLI, view.done_milli + extra * _LAST_MILLI // max(1, whole))
+    extra = sum(view.left.get(task_id, 0) * one.milli // 1000 for task_id, one in live.items())
+    return min(_LAST_MILLI, view.done_milli + extra * _LAST_MILLI // max(1, view.whole))
 
 
 def job_snapshot(
@@ -112,9 +122,9 @@ def job_snapshot(
     reason: str | None,
     source: str | None,
     live: Mapping[str, LiveTask],
-    with_tasks: bool = False,
+    tasks: Iterable[TaskRow] = (),
 ) -> JobSnapshot:
-    """Return what is shown of a job."""
+    """Return what is shown of a job; ``tasks`` are those to be shown with it."""
     job, status, plan = view.job, view.status, view.plan
     progress = None if plan is None and status.state is not JobState.DONE else milli / 1000
     duration = ticks_to_s(plan.duration_ticks) if plan is not None else None
@@ -137,7 +147,7 @@ def job_snapshot(
         source=source,
         playable=plan is not None and not job.trashed.value and _is_playable(view),
         actions=_ACTIONS[status.state],
-        tasks=tuple(_task_snapshot(job, task, live) for task in view.tasks) if with_tasks else (),
+        tasks=tuple(_task_snapshot(job, task, live) for task in tasks),
     )
 
 

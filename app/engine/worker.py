@@ -26,7 +26,7 @@ import msgspec
 
 from app.core.errors import ErrorCode, ExpectedError, StaleError, mistake_of_ours
 from app.engine.abilities import AbilityMeter
-from app.engine.choosing import Plans, TaskChoices
+from app.engine.choosing import FEW, MOST, Plans, TaskChoices
 from app.engine.films import EngineFilms
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.peers import Peers
@@ -276,9 +276,7 @@ class Worker:
 
     async def _decide(self, now_s: float) -> Decision:
         wanted = self._wanted.task_ids
-        running_jobs = frozenset(one.job_id for one in self.running.values())
-        candidates = await self._choices.read(wanted=wanted, running_jobs=running_jobs, now_s=now_s)
-        startable = [one for one in candidates if one.task_id not in self.running and not self._may_wait(one)]
+        startable = await self._startable(wanted, now_s, most=FEW)
         if not any(one.task_id in wanted and one.resource is ResourceClass.HEAVY for one in startable):
             self._give_way_back()
         free = self._slots.free(list(self.running.values()))
@@ -288,11 +286,19 @@ class Worker:
             reason = "This device rests, because work on several films failed here."
             return Decision(reason=reason, look_again_at_s=self._bench.until_s)
         decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
+        if decision.task_id is None and not self._choices.has_read_all:
+            startable = await self._startable(wanted, now_s, most=MOST)
+            decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
         if self._must_give_way(startable, wanted, free, decision):
             free[ResourceClass.HEAVY] += 1
             decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
         await self._previewer.look(self.running.values())
         return decision
+
+    async def _startable(self, wanted: frozenset[str], now_s: float, *, most: int) -> list[Candidate]:
+        running_jobs = frozenset(one.job_id for one in self.running.values())
+        candidates = await self._choices.read(wanted=wanted, running_jobs=running_jobs, now_s=now_s, most=most)
+        return [one for one in candidates if one.task_id not in self.running and not self._may_wait(one)]
 
     async def _abilities(self) -> Abilities:
         space = await self._kernel.store(lambda storage: storage.space())
@@ -351,7 +357,7 @@ class Worker:
         self._kernel.trouble = None
         self.is_idle = False
         running = Running(task=None, row=task, job=job, lease=lease, plan=plan)
-        running.needs = needs_of(job, running.target, plan, undone=(), has_source=True)
+        running.needs = needs_of(job, running.target, plan, undone_weight=0, has_source=True)
         self.running[task_id] = running
         running.task = asyncio.create_task(self._hold(running), name=task.target)
 

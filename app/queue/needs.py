@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from app.media.plan import Plan, ticks_to_s
 from app.media.source import TICKS_PER_S
 from app.queue.pool import Needs
 from app.queue.rows import JobRow
-from app.queue.targets import ResourceClass, Target, TaskKind, resource_of
+from app.queue.targets import ResourceClass, Target, TaskKind, find_target, resource_of
 
 _SOUND_WEIGHT = 40
 """A sound track costs about as much as a picture of 40 thousand pixels."""
@@ -28,10 +26,31 @@ def weight_of(target: Target, plan: Plan) -> int:
     return 0
 
 
+class Weights:
+    """``weight_of`` for the thousands of tasks of one plan: what is the same for many is looked up once."""
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        """Prepare for ``plan``, whose hash is ``name``."""
+        self._plan = plan
+        self._name = name
+        self._sets = {one.name: max(1, one.weight) for one in plan.sets}
+        borders = plan.borders
+        self._lengths = [borders[one.end_segment] - borders[one.first_segment] for one in plan.chunks]
+
+    def of(self, text: str) -> int:
+        """Return the weight of the task with target ``text``; 0 if it is of another plan or not known."""
+        target = find_target(text)
+        if target is None or target.plan != self._name:
+            return 0
+        if target.kind is TaskKind.VIDEO and target.name in self._sets and target.chunk < len(self._lengths):
+            return self._lengths[target.chunk] * self._sets[target.name]
+        return weight_of(target, self._plan)
+
+
 def needs_of(
-    job: JobRow, target: Target, plan: Plan | None, *, undone: Iterable[Target], has_source: bool, open_s: float = 0.0
+    job: JobRow, target: Target, plan: Plan | None, *, undone_weight: int, has_source: bool, open_s: float = 0.0
 ) -> Needs:
-    """Return what doing ``target`` takes; ``undone`` are all targets of the job without a result, this one too.
+    """Return what doing ``target`` takes; ``undone_weight`` is that of all the job's tasks without a result.
 
     ``plan`` may be None for ``index`` only.
     """
@@ -45,7 +64,7 @@ def needs_of(
     is_heavy = resource_of(target, plan) is ResourceClass.HEAVY
     return Needs(
         work=weight_of(target, plan) / TICKS_PER_S if is_heavy else 0.0,
-        job_work=sum(weight_of(one, plan) for one in undone) / TICKS_PER_S if is_heavy else 0.0,
+        job_work=undone_weight / TICKS_PER_S if is_heavy else 0.0,
         source_bytes=job.size_bytes * (end - start) // max(1, plan.duration_ticks),
         disk_bytes=_disk_bytes(target, plan, ticks_to_s(end - start)),
         memory_bytes=_memory_bytes(target, plan) if is_heavy else 0,

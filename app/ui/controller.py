@@ -20,7 +20,9 @@ from app.engine.api import (
     GetJob,
     JobSnapshot,
     ListLibrary,
+    ListQueue,
     ListTrash,
+    QueuePage,
     RemoveFilm,
     RestoreFilm,
 )
@@ -132,12 +134,14 @@ class Controller(QObject):
         self._trash = LibraryBoard(wording)
         self._search = ""
         self._with_finished = True
+        self._is_asking_queue = False
         self._note_actions: dict[str, Callable[[], None]] = {}
         self._ask_library = _Refresher(bridge, ListLibrary(), self._library_came, self._say_refused, self)
         self._ask_trash = _Refresher(bridge, ListTrash(), self._trash_came, self._say_refused, self)
         bridge.changed.connect(self._on_changed)
         bridge.lost.connect(self._on_lost)
         self.intake.told.connect(self._on_tally)
+        self.queue_model.more_wanted.connect(self._ask_queue)
 
     @property
     def film_count(self) -> int:
@@ -346,7 +350,29 @@ class Controller(QObject):
         self._ask_library.refresh()
         self._ask_trash.refresh()
 
+    def _ask_queue(self) -> None:
+        """Ask for the page that follows what is known of the queue."""
+        after = self.queue.more
+        if self._is_asking_queue or after is None:
+            return
+
+        def came(page: QueuePage) -> None:
+            self._is_asking_queue = False
+            if self.queue.more == after:  # else everything came anew meanwhile
+                self.queue.add_page(page)
+            self._show_queue()
+
+        def failed(info: ErrorInfo) -> None:
+            self._is_asking_queue = False
+            self._say_refused(info)
+
+        self._is_asking_queue = True
+        self.bridge.send(ListQueue(after=after), came, failed)
+
     def _show_queue(self) -> None:
+        self.queue_model.has_more = self.queue.more is not None and self._with_finished
+        if self.queue.lacks_unfinished:  # all of it counts; what is finished comes when somebody looks for it
+            self._ask_queue()
         self.queue_model.set_rows(self.queue.rows(with_finished=self._with_finished))
         if self._library.follow(self.queue.jobs.values()):
             self._show_library()

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.ui.edits import Insert, Move, Remove, plan_edits
 from app.ui.posters import PosterShelf
@@ -107,7 +107,21 @@ class RowModel(QAbstractListModel, Generic[RowT]):
 
 
 class QueueModel(RowModel[JobRow]):
-    """The queue."""
+    """The queue, of which a view asks for more when it is scrolled to the end."""
+
+    more_wanted = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.has_more = False
+        """Whether there are rows beyond these."""
+
+    def canFetchMore(self, parent: Index) -> bool:
+        return self.has_more and not parent.isValid()
+
+    def fetchMore(self, parent: Index) -> None:
+        if not parent.isValid():
+            self.more_wanted.emit()
 
 
 class LibraryModel(RowModel[FilmRow]):

@@ -15,7 +15,16 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 from app.core.errors import ErrorCode, ErrorInfo
-from app.engine.api import AddResult, Changed, EngineStatus, FilmSnapshot, JobSnapshot, SheetLayout
+from app.engine.api import (
+    AddResult,
+    Changed,
+    EngineStatus,
+    FilmSnapshot,
+    JobSnapshot,
+    QueueCursor,
+    QueuePage,
+    SheetLayout,
+)
 from app.ui.wording import Wording, clean_line, format_clock, format_percent, format_size
 
 TRASH_DAYS = 30
@@ -202,12 +211,15 @@ def _done_text(job: JobSnapshot, reason: str, wording: Wording) -> str:
 
 
 class QueueBoard:
-    """All jobs as they are known; keeps rows of jobs that did not change."""
+    """The jobs that are known, which may be the first pages of many; keeps rows of jobs that did not change."""
 
     def __init__(self, wording: Wording) -> None:
         self._wording = wording
         self._jobs: dict[str, JobSnapshot] = {}
         self._rows: dict[str, JobRow] = {}
+        self._gone: set[str] = set()
+        self.more: QueueCursor | None = None
+        """Where the queue goes on beyond what is known; None when all is."""
 
     @property
     def jobs(self) -> Mapping[str, JobSnapshot]:
@@ -219,11 +231,26 @@ class QueueBoard:
         if is_everything:
             self._jobs.clear()
             self._rows.clear()
+            self._gone.clear()
+            self.more = changed.more
+        self._gone.update(changed.gone)
         for job_id in changed.gone:
             self._jobs.pop(job_id, None)
             self._rows.pop(job_id, None)
         for job in changed.jobs:
             self.put(job)
+
+    def add_page(self, page: QueuePage) -> None:
+        """Take over the page that follows; what is known already is newer, and what went meanwhile stays away."""
+        for job in page.jobs:
+            if job.id not in self._jobs and job.id not in self._gone:
+                self.put(job)
+        self.more = page.next
+
+    @property
+    def lacks_unfinished(self) -> bool:
+        """Whether there are unfinished jobs beyond what is known."""
+        return self.more is not None and self.more.part == "unfinished"
 
     def put(self, job: JobSnapshot) -> None:
         """Take over one job, from an event or a reply."""

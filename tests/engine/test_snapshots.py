@@ -59,7 +59,13 @@ def shown(
     view = read_job(store, store.job(job.id))
     milli = store.note_progress(job.id, running_milli(view, live or {}))
     return job_snapshot(
-        view, milli=milli, rate_x=rate_x, reason="Nothing works.", source="/film", live=live or {}, with_tasks=True
+        view,
+        milli=milli,
+        rate_x=rate_x,
+        reason="Nothing works.",
+        source="/film",
+        live=live or {},
+        tasks=store.tasks(job.id),
     )
 
 

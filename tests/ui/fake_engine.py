@@ -26,10 +26,13 @@ from app.engine.api import (
     GetPoster,
     JobSnapshot,
     ListLibrary,
+    ListQueue,
     ListTrash,
     OpenPlayer,
     PlayerSnapshot,
     Progress,
+    QueueCursor,
+    QueuePage,
     RemoveFilm,
     RestoreFilm,
     SeekPlayer,
@@ -89,6 +92,8 @@ class FakeEngine:
         self.posters: dict[str, bytes] = {}
         self.player: PlayerSnapshot | None = None
         self.refusals: dict[type[Command[Any]], Callable[[Any], Exception | None]] = {}
+        self.page = 50
+        """How many jobs the first event and each page hold."""
         self.status = EngineStatus(working=True, idle=False)
         self.held: dict[type[Command[Any]], asyncio.Event] = {}
         self.listeners: list[asyncio.Queue[Changed | None]] = []
@@ -149,7 +154,8 @@ class FakeEngine:
         queue: asyncio.Queue[Changed | None] = asyncio.Queue()
         self.listeners.append(queue)
         try:
-            yield Changed(jobs=tuple(self.jobs.values()), library=True, status=self.status)
+            first = self._queue_page(None)
+            yield Changed(jobs=first.jobs, library=True, status=self.status, more=first.next)
             while (event := await queue.get()) is not None:
                 yield event
         finally:
@@ -163,6 +169,8 @@ class FakeEngine:
                 return self._change(job_id, action)
             case GetJob(job_id=job_id):
                 return self.jobs[job_id]
+            case ListQueue(after=after):
+                return self._queue_page(after)
             case ListLibrary():
                 return tuple(film for film in self.films.values() if film.state != "trashed")
             case ListTrash():
@@ -191,6 +199,21 @@ class FakeEngine:
                 return self.films[media_id].size_bytes
             case _:
                 raise NotImplementedError(type(command).__name__)
+
+    def _queue_page(self, after: QueueCursor | None) -> QueuePage:
+        parts: dict[str, list[JobSnapshot]] = {"unfinished": [], "finished": []}
+        for job in self.jobs.values():
+            parts["finished" if job.state in {"done", "cancelled"} else "unfinished"].append(job)
+        parts["finished"].reverse()
+        shown = [(part, job) for part, jobs in parts.items() for job in jobs]
+        first = 0
+        if after is not None:
+            ids = [job.id for _, job in shown]
+            first = ids.index(after.after) + 1 if after.after is not None else len(parts["unfinished"])
+        page = shown[first : first + self.page]
+        is_last = first + self.page >= len(shown)
+        cursor = None if is_last else QueueCursor(part=page[-1][0], after=page[-1][1].id)
+        return QueuePage(jobs=tuple(job for _, job in page), next=cursor)
 
     def _add(self, path: bytes) -> AddResult:
         shown = path.decode("utf-8", "replace")

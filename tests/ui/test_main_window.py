@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QModelIndex, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox
@@ -413,3 +413,24 @@ def test_every_section_can_be_reached_by_keys(qtbot: QtBot, window: MainWindow) 
         QTest.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
         assert window._section == section
         assert window.sidebar.buttons[section].isChecked()
+
+
+def test_a_long_queue_comes_in_pages(qtbot: QtBot, window: MainWindow, engine: FakeEngine) -> None:
+    engine.page = 2
+    jobs = [make_job(f"Waits {number}", added_at_ms=number) for number in range(5)]
+    jobs += [make_job(f"Is done {number}", "done", added_at_ms=number) for number in range(6)]
+    engine.jobs.update({job.id: job for job in jobs})
+    engine.break_events()  # on the next connection all is read anew
+    window.show_section(Section.QUEUE)
+    model = window.queue.list.model()
+    qtbot.waitUntil(lambda: model.rowCount() >= 5)
+    waiting = [model.index(row, 0).data() for row in range(model.rowCount())]
+    assert [title for title in waiting if title.startswith("Waits")] == [f"Waits {number}" for number in range(5)]
+
+    def is_at_the_end() -> bool:
+        if model.canFetchMore(QModelIndex()):
+            model.fetchMore(QModelIndex())
+        return model.rowCount() == len(jobs)
+
+    qtbot.waitUntil(is_at_the_end)
+    assert not model.canFetchMore(QModelIndex())

@@ -10,6 +10,8 @@ from app.engine.api import (
     AddResult,
     Changed,
     EngineStatus,
+    QueueCursor,
+    QueuePage,
     RenditionSnapshot,
     SheetLayout,
     TaskSnapshot,
@@ -328,3 +330,17 @@ def test_refused_actions_are_told_together(action: JobAction) -> None:
     info = ErrorInfo(code="already-done", message="It is done.")
     assert changed_text(action, [info], WORDING) == "It is done."
     assert changed_text(action, [info, info], WORDING).startswith("2 jobs could not be ")
+
+
+def test_a_page_of_the_queue_brings_what_is_not_known_yet() -> None:
+    board = QueueBoard(WORDING)
+    known, fresh, gone = make_job("Known"), make_job("Fresh"), make_job("Gone")
+    board.apply(Changed(jobs=(known,), more=QueueCursor(part="unfinished", after=known.id)), is_everything=True)
+    assert board.lacks_unfinished
+    paused = msgspec.structs.replace(known, state="paused")
+    board.apply(Changed(jobs=(paused,), gone=(gone.id,)), is_everything=False)
+    more = QueueCursor(part="finished", after=None)
+    board.add_page(QueuePage(jobs=(known, fresh, gone), next=more))
+    assert {job.title: job.state for job in board.jobs.values()} == {"Known": "paused", "Fresh": "queued"}
+    assert board.more == more
+    assert not board.lacks_unfinished
