@@ -14,8 +14,6 @@ from pathlib import Path
 
 import aiohttp
 import psutil
-from rich.console import Console
-from rich.table import Table
 
 from app.core.allocator import keep_large_blocks
 from app.core.clock import SystemClock
@@ -27,10 +25,11 @@ from app.engine.local import LocalEngine
 from app.storage.opening import open_storage
 from tests.bench.inputs import closed_gop_minute, five_gib, open_gop_minute, require_ffmpeg, ten_minutes
 from tests.bench.measure import Usage, measure
+from tests.bench.queue import known_size, queue
+from tests.bench.table import Row, print_table
 
 MIB = 1 << 20
 VAULT_MIB = 512
-Row = tuple[str, str, str, str]
 
 
 def main() -> None:
@@ -38,13 +37,8 @@ def main() -> None:
     require_ffmpeg()
     keep_large_blocks()  # as the program does
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    rows = [*ladder(runs), *passthrough(runs), first_segment(), *large_file(), *vault()]
-    table = Table(title=f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_memory()}")
-    for column in ("What", "Hearthreel", "Compared with", "Ratio or target"):
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=120).print(table)
+    rows = [*ladder(runs), *passthrough(runs), first_segment(), *large_file(), *vault(), *queue(size=known_size())]
+    print_table(rows, title=f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_memory()}")
 
 
 def _memory() -> str:
