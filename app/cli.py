@@ -581,7 +581,7 @@ async def _show_code(terminal: Terminal, engine: EngineHost, host: str, port: in
             f"On the other device, within {shown.valid_s // 60} minutes:  hearthreel pair {shown.code}{where}\n"
             f"If it does not find this one, add  --at {'  or  --at '.join(shown.addresses)}"
         )
-    return await engine.call(api.AwaitPairing(code=shown.code))
+    return await engine.call(api.AwaitPairing(code=shown.code), progress=lambda _share, what: terminal.note(what))
 
 
 # The engine

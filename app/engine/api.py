@@ -485,7 +485,10 @@ class OpenPairing(Command[PairingSnapshot], frozen=True, kw_only=True, tag=True)
 
 
 class AwaitPairing(Command[PairedSnapshot], frozen=True, kw_only=True, tag=True):
-    """Wait until a device has joined with the code; when this is withdrawn, the code becomes void."""
+    """Wait until a device has joined with the code; when this is withdrawn, the code becomes void.
+
+    Progress tells, in words, of somebody who came and did not get in, and the share of the tries that is used up.
+    """
 
     reply: ClassVar[Any] = PairedSnapshot
     code: str

@@ -246,7 +246,7 @@ class LocalEngine:
         handler = self._handlers.get(type(command))
         if handler is None:
             raise BugError(f"no such command: {type(command).__name__}")
-        if isinstance(command, (api.ExportFilm, api.VerifyVault)):
+        if isinstance(command, (api.ExportFilm, api.VerifyVault, api.AwaitPairing)):
             return cast("R", await handler(command, progress or _say_nothing))
         return cast("R", await handler(command))
 
@@ -597,8 +597,8 @@ class LocalEngine:
             await (await asyncio.shield(self._connector)).listening.wait()
         return await self._pairings().open(command)
 
-    async def _await_pairing(self, command: api.AwaitPairing) -> api.PairedSnapshot:
-        return await self._pairings().wait(command)
+    async def _await_pairing(self, command: api.AwaitPairing, progress: api.Progress) -> api.PairedSnapshot:
+        return await self._pairings().wait(command, progress)
 
     async def _join_space(self, command: api.JoinSpace) -> api.PairedSnapshot:
         return await self._pairings().join(command)

@@ -15,6 +15,7 @@ from app.sync.addresses import Address
 from app.sync.membership import Standing
 from app.sync.pairing import (
     CODE_LIFE_S,
+    MAX_TRIES,
     PairingCode,
     PairingOffer,
     Welcome,
@@ -99,15 +100,17 @@ class Pairing:
             return False
         return True
 
-    async def wait(self, command: api.AwaitPairing) -> api.PairedSnapshot:
-        """Return who joined; raises ``ExpectedError`` code-expired."""
+    async def wait(self, command: api.AwaitPairing, progress: api.Progress) -> api.PairedSnapshot:
+        """Return who joined; ``progress`` hears of those who did not get in. Raises ``ExpectedError`` code-expired."""
         invitation = self._invitation
         if invitation is None or str(invitation.offer.code) != command.code:
             raise ExpectedError(
                 ErrorCode.CODE_EXPIRED, "That code is void: another one was opened since, or Hearthreel was restarted."
             )
         try:
-            asked = await invitation.host.wait()
+            asked = await invitation.host.wait(
+                lambda error: progress(1 - invitation.offer.tries_left / MAX_TRIES, error.message)
+            )
         finally:
             await asyncio.shield(self._end(invitation))
         standing = (await self._devices.membership()).of(asked.device.hex())

@@ -44,6 +44,12 @@ LetIn = Callable[[Asked], Awaitable[Welcome]]
 Enter = Callable[[Welcome, str], Awaitable[None]]
 """Check and store the space, whose inviter was reached at this host; raises ``ExpectedError`` to refuse it."""
 Clock = Callable[[], float]
+Tell = Callable[[ExpectedError], None]
+"""Told of somebody who came and did not get in."""
+
+
+def tell_nobody(_error: ExpectedError) -> None:
+    """Keep it to the log."""
 
 
 class PairingHost:
@@ -57,6 +63,7 @@ class PairingHost:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._paired: Asked | None = None
+        self._tell: Tell = tell_nobody
         self._turn = asyncio.Event()
         """Set when a connection has ended."""
         self.port = 0
@@ -71,8 +78,9 @@ class PairingHost:
             ) from error
         self.port = int(self._server.sockets[0].getsockname()[1])
 
-    async def wait(self) -> Asked:
+    async def wait(self, tell: Tell = tell_nobody) -> Asked:
         """Return who was paired; raises ``ExpectedError`` code-expired when the code became void before."""
+        self._tell = tell
         while self._paired is None:
             self._offer.check_valid(self._now_s())
             self._turn.clear()
@@ -120,7 +128,8 @@ class PairingHost:
                         case Paired():
                             self._paired = asked
                         case Failed():
-                            _log.warning("pairing: %s", event.error.message)
+                            _log.info("pairing: %s", event.error.message)
+                            self._tell(event.error)
                         case _:
                             pass
                 await _flush(machine, writer)
