@@ -11,7 +11,7 @@ from app.core.errors import ErrorCode, ExpectedError
 from app.engine import api
 from app.engine.devices import Devices
 from app.engine.kernel import Kernel
-from app.sync.addresses import Address
+from app.sync.addresses import Address, parse_address
 from app.sync.membership import Standing
 from app.sync.pairing import (
     CODE_LIFE_S,
@@ -21,7 +21,6 @@ from app.sync.pairing import (
     Welcome,
     code_address,
     draw_code,
-    parse_address,
     parse_code,
 )
 from app.sync.pairing_discovery import LanDirectory, PairingDirectory, local_hosts

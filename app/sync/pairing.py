@@ -49,7 +49,7 @@ from spake2 import SPAKE2_A, SPAKE2_B
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.storage.cipher import OwnerKeys, derive
 from app.storage.signing import DeviceKeys, MessageCipher, is_sealing_key, verify_signature
-from app.sync.addresses import Address
+from app.sync.addresses import Address, parse_address
 from app.sync.statements import MAX_NAME_CHARACTERS
 
 PAIRING_VERSION = 1
@@ -102,7 +102,7 @@ def code_address(code: PairingCode, address: Address | None) -> str:
 def parse_code(text: str) -> tuple[PairingCode, Address | None]:
     """Return the code that somebody typed or scanned, and the address that was with it.
 
-    Raises ``ExpectedError`` wrong-code when it is none.
+    Raises ``ExpectedError`` wrong-code when it is none, bad-setting when the address is none.
     """
     address = None
     if text.strip().lower().startswith(f"{_SCHEME}:"):
@@ -116,17 +116,6 @@ def parse_code(text: str) -> tuple[PairingCode, Address | None]:
             ErrorCode.WRONG_CODE, f"A code has {_CODE_DIGITS} digits, such as 417-220-935; the other device shows it."
         )
     return PairingCode(hint=digits[:HINT_DIGITS], secret=digits[HINT_DIGITS:]), address
-
-
-def parse_address(text: str) -> Address:
-    """Return the address in HOST:PORT or [HOST]:PORT; raises ``ExpectedError`` unreachable."""
-    host, _, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        raise ExpectedError(
-            ErrorCode.UNREACHABLE, f"“{text}” is no address; it must be HOST:PORT, as the other shows it."
-        )
-    return Address(host=host, port=int(port))
 
 
 class PairingOffer:

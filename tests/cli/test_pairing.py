@@ -16,7 +16,7 @@ import pytest
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.storage.signing import DeviceKeys
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 from app.sync.pairing import Asked, PairingOffer, Welcome, parse_code
 from app.sync.pairing_link import PairingHost, join_at
 from tests.cli.typed import LIMIT_S, ROOT, Said, command, run, start, typist
@@ -235,4 +235,4 @@ def test_doctor_says_where_the_key_lies(tmp_path: Path) -> None:
 
 def test_what_is_no_code_is_told(tmp_path: Path) -> None:
     assert typist(tmp_path)("pair", "12-34", code=1).errors.startswith("wrong-code")
-    assert typist(tmp_path)("pair", "123-456-789", "--at", "nowhere", code=1).errors.startswith("unreachable")
+    assert typist(tmp_path)("pair", "123-456-789", "--at", "nowhere", code=1).errors.startswith("bad-setting")

@@ -16,7 +16,7 @@ from app.core.paths import DataDir
 from app.engine import api
 from app.engine.local import LocalEngine
 from app.storage.keys import open_keys
-from app.sync.membership_store import Address
+from app.sync.addresses import Address
 from app.sync.pairing_discovery import MemoryDirectory
 from app.sync.words import words_of
 
@@ -143,7 +143,7 @@ async def test_a_code_that_nobody_shows_is_told(home: Home) -> None:
     b = await home.device("b")
     assert await refused(b.call(api.JoinSpace(code="111-222-333"))) is ErrorCode.UNREACHABLE
     assert await refused(b.call(api.JoinSpace(code="111-222"))) is ErrorCode.WRONG_CODE
-    assert await refused(b.call(api.JoinSpace(code="111-222-333", at="nowhere"))) is ErrorCode.UNREACHABLE
+    assert await refused(b.call(api.JoinSpace(code="111-222-333", at="nowhere"))) is ErrorCode.BAD_SETTING
 
 
 async def test_three_wrong_codes_void_the_code_and_change_nothing(home: Home) -> None:

@@ -30,7 +30,6 @@ from app.sync.pairing import (
     Welcomed,
     code_address,
     draw_code,
-    parse_address,
     parse_code,
 )
 from tests.sync.people import DEVICES, OWNER_SECRET
@@ -340,11 +339,10 @@ def test_a_scanned_code_carries_the_address(address: Address | None) -> None:
     assert parse_code(code_address(CODE, address)) == (CODE, address)
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x"])
-def test_what_is_no_address_is_told(text: str) -> None:
+def test_a_scanned_address_that_is_none_is_told() -> None:
     with pytest.raises(ExpectedError) as caught:
-        parse_address(text)
-    assert caught.value.code is ErrorCode.UNREACHABLE
+        parse_code("hearthreel://pair/417220935?at=nowhere")
+    assert caught.value.code is ErrorCode.BAD_SETTING
 
 
 def test_the_drawing_names_every_state_and_message() -> None:
