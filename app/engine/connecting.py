@@ -114,6 +114,7 @@ class Connector:
         await self._start(listener, settings.get("listen.port"), settings.get("listen.host"))
         self._listener = listener
         self._kernel.session_port = listener.port
+        self._kernel.changed.set()
         if self._discovery is not None:
             salt = secrets.token_bytes(SALT_BYTES)
             await self._discovery.start(

@@ -14,6 +14,7 @@ leaves nothing to repair. All changes happen one after the other (``_change``).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Iterable
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 MIN_CONFIRMED_WORDS = 3
+LISTEN_S = 4.0
+"""How long the first device that joins waits for this one to listen."""
 
 
 class Devices:
@@ -46,6 +49,8 @@ class Devices:
         self._kernel = kernel
         self._draw = draw
         self._change = asyncio.Lock()
+        self.will_listen = False
+        """Whether this engine listens for other devices as soon as there is one."""
 
     # Telling
 
@@ -221,6 +226,7 @@ class Devices:
             await self._kernel.members(lambda store: self._add(store, asked))
             await self._follow()
             encoded = await self._kernel.members(lambda store: [one.encoded for one in store.statements()])
+        await self._await_listening()
         owner = self._kernel.storage.keys.owner
         return Welcome(
             owner_signing=owner.signing,
@@ -253,6 +259,16 @@ class Devices:
                     now_ms=self._kernel.clock.wall_ms(),
                 )
             )
+
+    async def _await_listening(self) -> None:
+        """Give this engine a moment to listen, so that the new device learns where; it finds out later if need be."""
+        if not self.will_listen:
+            return
+        with contextlib.suppress(TimeoutError), self._kernel.changed.watch() as changed:
+            async with asyncio.timeout(LISTEN_S):
+                while not self._kernel.session_port:
+                    changed.clear()
+                    await changed.wait()
 
     def _addresses(self) -> tuple[Address, ...]:
         from app.sync.pairing_discovery import local_hosts  # noqa: PLC0415 (see app.engine.local)

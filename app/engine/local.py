@@ -187,6 +187,7 @@ class LocalEngine:
             await engine._follow_settings()
             engine._stays = work
             if work:
+                engine.devices.will_listen = True
                 engine._tasks.append(asyncio.create_task(engine._stay_connected()))
         except BaseException:
             await engine.close()

@@ -65,6 +65,7 @@ class Pairing:
     async def open(self, command: api.OpenPairing) -> api.PairingSnapshot:
         """Begin to listen; raises ``ExpectedError`` not-a-member, unreachable (it cannot be listened there)."""
         await self._devices.check_member()
+        listen_on: str = command.host or self._kernel.settings.get("listen.host")
         async with self._change:
             await self._withdraw()
             code = draw_code(self._draw)
@@ -77,10 +78,10 @@ class Pairing:
             )
             async with AsyncExitStack() as parts:
                 parts.push_async_callback(host.close)
-                await host.start(command.host or ANY_HOST, command.port)
-                is_found = await self._announce(parts, code, host.port, command.host)
+                await host.start(listen_on or ANY_HOST, command.port)
+                is_found = await self._announce(parts, code, host.port, listen_on)
                 self._invitation = _Invitation(offer, host, parts.pop_all())
-        hosts = (command.host,) if command.host else local_hosts()
+        hosts = (listen_on,) if listen_on else local_hosts()
         addresses = [Address(host=one, port=host.port) for one in hosts]
         return api.PairingSnapshot(
             code=str(code),
@@ -92,7 +93,9 @@ class Pairing:
 
     async def _announce(self, parts: AsyncExitStack, code: PairingCode, port: int, host: str) -> bool:
         """Let the code be found on the local network; without one, the address is all there is."""
-        directory = self._directory or LanDirectory([host] if host else ())
+        directory = self._looking(host)
+        if directory is None:
+            return False
         try:
             await parts.enter_async_context(directory.announce(code.hint, port))
         except ExpectedError:
@@ -137,7 +140,8 @@ class Pairing:
         return await self._paired(inviter[0] if inviter else None, name="")
 
     async def _find(self, code: PairingCode) -> tuple[Address, ...]:
-        addresses = await (self._directory or LanDirectory()).find_inviter(code.hint)
+        directory = self._looking(self._kernel.settings.get("listen.host"))
+        addresses = await directory.find_inviter(code.hint) if directory else ()
         if not addresses:
             raise ExpectedError(
                 ErrorCode.UNREACHABLE,
@@ -145,6 +149,12 @@ class Pairing:
                 "the address that it shows: “hearthreel pair CODE --at HOST:PORT”.",
             )
         return addresses
+
+    def _looking(self, host: str) -> PairingDirectory | None:
+        """Return where inviters are announced and found; None where the user wants no announcements."""
+        if not self._kernel.settings.get("discovery"):
+            return None
+        return self._directory or LanDirectory([host] if host else ())
 
     async def _paired(self, other: Standing | None, *, name: str) -> api.PairedSnapshot:
         membership = await self._devices.membership()

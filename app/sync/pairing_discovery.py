@@ -71,6 +71,7 @@ class LanDirectory:
     @asynccontextmanager
     async def announce(self, hint: str, port: int) -> AsyncIterator[None]:
         hosts = self._hosts or local_hosts()
+        _check_numeric(hosts)
         info = AsyncServiceInfo(
             SERVICE,
             f"{hint}-{secrets.token_hex(4)}.{SERVICE}",
@@ -110,6 +111,7 @@ class LanDirectory:
 
     @asynccontextmanager
     async def _zeroconf(self) -> AsyncIterator[AsyncZeroconf]:
+        _check_numeric(self._hosts)
         try:
             zeroconf = AsyncZeroconf(interfaces=list(self._hosts)) if self._hosts else AsyncZeroconf()
         except (ZeroconfError, OSError) as error:
@@ -131,6 +133,14 @@ def local_hosts() -> tuple[str, ...]:
                 if not (address.is_loopback or address.is_link_local or address.is_unspecified):
                     found.append(host)
     return tuple(sorted(dict.fromkeys(found), key=lambda host: ":" in host)) or ("127.0.0.1",)
+
+
+def _check_numeric(hosts: Sequence[str]) -> None:
+    try:
+        for host in hosts:
+            ipaddress.ip_address(host)
+    except ValueError as error:
+        raise _silent(error) from error
 
 
 async def _addresses(zeroconf: AsyncZeroconf, name: str) -> list[Address]:

@@ -193,6 +193,18 @@ async def test_the_inviters_address_is_remembered(home: Home) -> None:
     assert addresses[0] == Address(host=LOOPBACK, port=4321)
 
 
+async def test_without_announcements_the_code_needs_the_address(home: Home) -> None:
+    a, b = await home.device("a"), await home.device("b")
+    await a.call(api.SetConfig(key="listen.host", value=LOOPBACK))
+    for one in (a, b):
+        await one.call(api.SetConfig(key="discovery", value="off"))
+    shown = await a.call(api.OpenPairing())
+    assert not shown.found_by_code
+    assert [address.partition(":")[0] for address in shown.addresses] == [LOOPBACK]
+    assert await refused(b.call(api.JoinSpace(code=shown.code))) is ErrorCode.UNREACHABLE
+    await asyncio.gather(b.call(api.JoinSpace(code=shown.link)), a.call(api.AwaitPairing(code=shown.code)))
+
+
 # Whose library
 
 

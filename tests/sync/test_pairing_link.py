@@ -209,5 +209,14 @@ async def test_an_inviter_is_found_on_the_local_network() -> None:
     await _finds(LanDirectory([LOOPBACK]), LanDirectory([LOOPBACK], find_s=1.5))
 
 
+async def test_a_network_that_cannot_be_searched_is_told() -> None:
+    directory = LanDirectory(["localhost"])
+    assert await refused(directory.find_inviter("417")) is ErrorCode.UNREACHABLE
+    with pytest.raises(ExpectedError) as caught:
+        async with directory.announce("417", 4567):
+            pass
+    assert "--at" in caught.value.message
+
+
 def test_this_machine_has_an_address() -> None:
     assert local_hosts()
