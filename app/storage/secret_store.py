@@ -100,18 +100,23 @@ class KeyringSecrets:
 
     def get(self, name: str) -> bytes | None:
         with self._translated():
-            if _is_locked(self._backend):
-                raise _silent("it is locked")
+            self._check_silent()
             text = self._backend.get_password(_SERVICE, name)
             return base64.b64decode(text, validate=True) if text is not None else None
 
     def put(self, name: str, secret: bytes) -> None:
         with self._translated():
+            self._check_silent()
             self._backend.set_password(_SERVICE, name, base64.b64encode(secret).decode())
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(ExpectedError), self._translated():
+            self._check_silent()
             self._backend.delete_password(_SERVICE, name)
+
+    def _check_silent(self) -> None:
+        if _would_ask(self._backend):
+            raise _silent("it is locked")
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -133,7 +138,7 @@ def open_secret_store(place: str, folder: Path) -> SecretStore:
         )
     backend = _system_keyring()
     if backend is None:
-        raise _silent("there is none in this session")
+        raise _silent("it is locked, or this session has none")
     return KeyringSecrets(backend)
 
 
@@ -177,19 +182,25 @@ def _system_keyring() -> KeyringBackend | None:
     if type(backend).__module__ == "keyring.backends.chainer":
         candidates = [one for one in getattr(backend, "backends", ()) if type(one).__module__ in _OURS]
         backend = next(iter(candidates), backend)
-    if type(backend).__module__ not in _OURS or _is_locked(backend):
+    if type(backend).__module__ not in _OURS or _would_ask(backend):
         return None
     return backend
 
 
-def _is_locked(backend: KeyringBackend) -> bool:
-    """Return whether asking this keyring would make it ask the user (told only by the Secret Service)."""
+def _would_ask(backend: KeyringBackend) -> bool:
+    """Return whether using this keyring now would make it ask the user; only the Secret Service tells.
+
+    It asks when its default collection is locked, and also when there is none yet: it wants a password for a new one.
+    """
     if type(backend).__module__ != "keyring.backends.SecretService":
         return False
     import secretstorage  # noqa: PLC0415 (only there with that backend)
 
-    with contextlib.closing(secretstorage.dbus_init()) as bus:
-        return bool(secretstorage.get_default_collection(bus).is_locked())
+    try:
+        with contextlib.closing(secretstorage.dbus_init()) as bus:
+            return bool(secretstorage.collection.get_collection_by_alias(bus, "default").is_locked())
+    except secretstorage.SecretStorageException:
+        return True
 
 
 def _silent(problem: str) -> ExpectedError:

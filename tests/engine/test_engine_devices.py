@@ -31,15 +31,15 @@ class Home:
         self.directory = MemoryDirectory()
         self._stack = stack
 
-    async def device(self, name: str) -> LocalEngine:
+    async def device(self, name: str, *, work: bool = False) -> LocalEngine:
         """Start the engine of a device."""
-        return await self._stack.enter_async_context(self.running(name))
+        return await self._stack.enter_async_context(self.running(name, work=work))
 
     @asynccontextmanager
-    async def running(self, name: str) -> AsyncIterator[LocalEngine]:
+    async def running(self, name: str, *, work: bool = False) -> AsyncIterator[LocalEngine]:
         """Run the engine of a device for a while."""
         data = DataDir(root=self.root / name)
-        engine = await LocalEngine.start(data, work=False, clock=ManualClock(), directory=self.directory)
+        engine = await LocalEngine.start(data, work=work, clock=ManualClock(), directory=self.directory)
         try:
             yield engine
         finally:
@@ -191,6 +191,17 @@ async def test_the_inviters_address_is_remembered(home: Home) -> None:
     await pair(a, b)
     addresses = await b._kernel.members(lambda store: store.addresses_of(id_of(a)))
     assert addresses[0] == Address(host=LOOPBACK, port=4321)
+
+
+async def test_the_first_that_joins_learns_where_the_inviter_listens(home: Home) -> None:
+    """A device that was alone begins to listen only now."""
+    (home.root / "a").mkdir()
+    (home.root / "a" / "settings.json").write_text('{"listen.host": "127.0.0.1", "discovery": false}')
+    a, b = await home.device("a", work=True), await home.device("b")
+    assert a._kernel.session_port == 0
+    await pair(a, b)
+    addresses = await b._kernel.members(lambda store: store.addresses_of(id_of(a)))
+    assert Address(host=LOOPBACK, port=a._kernel.session_port) in addresses
 
 
 async def test_without_announcements_the_code_needs_the_address(home: Home) -> None:

@@ -117,6 +117,19 @@ def test_a_keyring_that_is_silent_later_is_told_and_makes_no_new_key(
     assert open_identity(tmp_path).id == identity.id
 
 
+def test_a_keyring_that_would_ask_is_not_touched(
+    tmp_path: Path, system_keyring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert open_identity(tmp_path / "first").place == "keyring"
+    monkeypatch.setattr(secret_store, "_would_ask", lambda _backend: True)
+    before = dict(system_keyring.kept)
+    assert open_identity(tmp_path / "second").place == "file"
+    assert refusal(tmp_path / "first") is ErrorCode.UNREADABLE
+    with pytest.raises(ExpectedError):
+        KeyringSecrets(system_keyring).put("one", b"1")
+    assert system_keyring.kept == before
+
+
 def test_a_keyring_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "identity.json").write_text(json.dumps({"public": "00" * 32, "place": "keyring", "schema": 1}))
     monkeypatch.setattr(secret_store, "_OURS", set())
