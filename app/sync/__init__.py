@@ -1,1 +1,12 @@
-"""Devices: identity, pairing, sessions and replication (to come with the second device)."""
+"""Devices: identity, pairing, finding each other, channels, sessions, replication.
+
+::
+
+    identity ── membership ── pairing          who belongs to the owner: IDENTITY.md
+    discovery ── reconnecting ── rendezvous    finding and reaching a device
+    channel: memory · direct · WebRTC          whole messages to a proven key
+    session ── replication ── shard_exchange   what is said: PROTOCOL.md
+
+Nearly everything here is an object without I/O; sockets are touched in ``direct``, ``direct_channel``, ``webrtc``, ``mdns``,
+``pairing_link`` and ``pairing_discovery`` alone.
+"""
