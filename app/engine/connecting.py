@@ -76,6 +76,7 @@ class Connector:
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
+        self._peers.reach_others = self.reach_others
         try:
             with self._kernel.changed.watch() as changed:
                 while True:
@@ -150,6 +151,14 @@ class Connector:
             self._seen[key] = sighting.addresses
             if key in self._nudges:
                 self._nudges[key].set()
+
+    def reach_others(self) -> bool:
+        """Try all devices that are not connected, now; return whether there are any."""
+        away = [key for key, one in self._members.items() if not self._peers.is_connected(one.id)]
+        for key in away:
+            if key in self._nudges:
+                self._nudges[key].set()
+        return bool(away)
 
     # Who connects here
 

@@ -60,6 +60,8 @@ from app.sync.shard_exchange import (
 _log = logging.getLogger(__name__)
 
 GREETING_S = 10.0
+REACH_S = 20.0
+"""How long somebody who waits for a piece is made to wait for a device that is away."""
 _MOST_GIVEN = 2 * MOST_ASKED
 _FETCH_S = 60.0
 _RATED_BYTES = 64 << 10
@@ -123,6 +125,8 @@ class Peers:
         self._arriving: dict[str, asyncio.Future[None]] = {}
         self.restored: Callable[[Sequence[str]], None] = lambda _rows: None
         """Called with rows in which this device says what it does not know: it was restored, or lives twice."""
+        self.reach_others: Callable[[], bool] = lambda: False
+        """Called when somebody waits for what another device may have; returns whether any is being tried now."""
         self.take_statements: TakeStatements = _take_none
         """Called with what a peer says about who belongs to the space; raises when that is not what it seems."""
 
@@ -211,12 +215,10 @@ class Peers:
     async def bring(self, capability: str) -> None:
         """Have everything here that reading ``capability`` needs (of a bundle, its list).
 
-        Raises ``ExpectedError`` missing-shard when no connected device has a piece.
+        Raises ``ExpectedError`` missing-shard when no device that can be reached within some seconds has a piece.
         """
         while missing := await self._kernel.store(lambda storage: storage.vault.missing_of(capability)):
-            async with asyncio.TaskGroup() as group:
-                for name in missing:
-                    group.create_task(self._bring_shard(name))
+            await asyncio.gather(*(self._bring_shard(name) for name in missing))
 
     async def _bring_shard(self, name: str) -> None:
         arriving = self._arriving.get(name)
@@ -226,17 +228,27 @@ class Peers:
         await asyncio.shield(arriving)
 
     async def _fetch(self, name: str) -> None:
-        asked: set[str] = set()
+        asked: set[_Session] = set()
+        deadline_s = self._kernel.clock.monotonic_s() + REACH_S
         while True:
-            others = [one for device, one in self._sessions.items() if device not in asked and one.is_talking]
+            others = [one for one in self._sessions.values() if one not in asked and one.is_talking]
             if not others:
-                raise missing_shard(name)
+                await self._reach_more(name, deadline_s)
+                continue
             session = min(others, key=lambda one: one.load)
-            asked.add(session.device)
+            asked.add(session)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FETCH_S):
                     if await session.fetch(name):
                         return
+
+    async def _reach_more(self, name: str, deadline_s: float) -> None:
+        """Wait until something changes, as long as a device that may have a shard may still be reached."""
+        left_s = deadline_s - self._kernel.clock.monotonic_s()
+        if left_s <= 0 or not self.reach_others():
+            raise missing_shard(name)
+        with contextlib.suppress(TimeoutError), self._kernel.changed.watch() as changed:
+            await asyncio.wait_for(changed.wait(), min(left_s, 1.0))
 
     def is_connected(self, device: str) -> bool:
         """Whether a device can be heard now."""

@@ -7,6 +7,6 @@
     channel: memory · direct · WebRTC          whole messages to a proven key
     session ── replication ── shard_exchange   what is said: PROTOCOL.md
 
-Nearly everything here is an object without I/O; sockets are touched in ``direct``, ``direct_channel``, ``webrtc``, ``mdns``,
-``pairing_link`` and ``pairing_discovery`` alone.
+Nearly everything here is an object without I/O; sockets are touched in ``direct``, ``direct_channel``, ``webrtc``,
+``mdns``, ``pairing_link`` and ``pairing_discovery`` alone.
 """
