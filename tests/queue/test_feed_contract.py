@@ -734,3 +734,10 @@ def test_what_is_set_aside_is_bounded(a: RowJobStore, monkeypatch: pytest.Monkey
     a.apply_rows(rows, from_peer="b")
     a.apply_rows(rows[:1], from_peer="b")
     assert len(a._rows.aside()) <= 3
+
+
+def test_a_replica_knows_which_devices_its_rows_came_from(a: RowJobStore, b: RowJobStore) -> None:
+    assert a.known_peers() == ()
+    add(b)
+    exchange(a, b)
+    assert (a.known_peers(), b.known_peers()) == (("b",), ("a",))

@@ -276,3 +276,45 @@ def test_a_crash_of_the_process_forgets_no_shard(tmp_path: Path, key: VaultKey, 
     assert vault.collect([], now_ms=file_ms + GRACE_MS - 1).shards == 0
     assert vault.collect([], now_ms=file_ms + GRACE_MS).shards == 1
     database.close()
+
+
+def test_a_root_that_lies_on_another_device_stops_collection_only_where_there_is_none(
+    small_vault: Vault, clock: ManualClock
+) -> None:
+    """What was here and is gone is a loss, and stops it with other devices too."""
+    elsewhere = small_vault.write_bytes(b"e" * 60)
+    for name in small_vault.shards_of(elsewhere):
+        small_vault._raw.delete(name)
+    small_vault.rebuild_index()
+    lost = small_vault.write_bytes(os.urandom(60))
+    gone = small_vault.write_bytes(os.urandom(60))
+    clock.advance(2 * DAY_S)
+    assert small_vault.collect([elsewhere, lost], now_ms=clock.wall_ms()).blocked_by == (elsewhere,)
+    assert small_vault.verify([elsewhere]).missing
+    report = small_vault.collect([elsewhere, lost], now_ms=clock.wall_ms(), others=True)
+    assert (report.blocked_by, is_here(small_vault, gone)) == ((), False)
+    assert small_vault.verify([elsewhere, lost], others=True).clean
+    for name in small_vault.shards_of(lost):
+        small_vault._raw.delete(name)
+    assert small_vault.collect([lost], now_ms=clock.wall_ms(), others=True).blocked_by == (lost,)
+    assert small_vault.verify([lost], others=True).affected == (lost,)
+
+
+def test_a_shard_from_another_device_is_kept_only_if_it_is_the_one_that_was_asked_for(
+    small_vault: Vault, clock: ManualClock
+) -> None:
+    capability = small_vault.write_bytes(b"x" * 50)
+    shards = {name: small_vault.give_shard(name) for name in small_vault.shards_of(capability)}
+    for name in shards:
+        small_vault._raw.delete(name)
+    small_vault.rebuild_index()
+    assert not is_here(small_vault, capability)
+    first = next(iter(shards))
+    with pytest.raises(ExpectedError) as caught:
+        small_vault.take_shard(first, shards[first] + b"!")
+    assert caught.value.code is ErrorCode.DAMAGED_SHARD
+    while missing := small_vault.missing_of(capability):
+        for name in missing:
+            small_vault.take_shard(name, shards[name])
+    assert small_vault.read_all(capability) == b"x" * 50
+    assert small_vault.collect([], now_ms=clock.wall_ms()).shards == 0  # its grace begins with its arrival
