@@ -34,14 +34,18 @@ class JobRoots(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...]
 
 
+def bundles_in(film: Film) -> tuple[str, ...]:
+    """Return the bundles of a film."""
+    stills = (film.stills.bundle,) if film.stills is not None else ()
+    return (*(one.bundle for one in film.video), *(one.bundle for one in film.audio), *stills)
+
+
 def bundles_of(task: TaskRow) -> tuple[str, ...]:
     """Return the bundles that a task's result names, whether it counts now or not."""
     if task.outcome is None:
         return ()
     if task.kind == TaskKind.PUBLISH:
-        film = decode_canonical(task.outcome.value, Film)
-        stills = (film.stills.bundle,) if film.stills is not None else ()
-        return (*(one.bundle for one in film.video), *(one.bundle for one in film.audio), *stills)
+        return bundles_in(decode_canonical(task.outcome.value, Film))
     if task.kind in {TaskKind.VIDEO, TaskKind.AUDIO}:
         return (decode_canonical(task.outcome.value, TaskResult).bundle,)
     if task.kind == TaskKind.STILLS:

@@ -28,6 +28,7 @@ from app.engine.devices import Devices
 from app.engine.exporting import export_film
 from app.engine.films import EngineFilms
 from app.engine.housekeeping import Housekeeper, bundles_of, missing_of, roots_of_job
+from app.engine.keeping import FilmKeeper
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.lock import EngineLock
 from app.engine.peers import Peers
@@ -183,6 +184,7 @@ class LocalEngine:
                 asyncio.create_task(engine._tell()),
                 asyncio.create_task(engine._keep_house()),
                 asyncio.create_task(engine._watch.run()),
+                asyncio.create_task(FilmKeeper(kernel, engine.devices, engine.peers).run()),
             ]
             await engine._follow_settings()
             engine._stays = work

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
 from app.core.clock import SystemClock
+from app.core.encoding import decode_canonical
 from app.core.errors import ErrorCode, ErrorInfo
 from app.core.paths import DataDir
 from app.engine import api
+from app.engine.housekeeping import bundles_in, missing_of
 from app.engine.local import LocalEngine
 from app.engine.peers import Link
+from app.media.film import Film, PublishStage
 from app.sync.memory_channel import memory_channels
 from app.sync.session import Goodbye, Ping, encode_spoken
 from tests.engine.stage import add, change, finished, until, until_job, until_queue
@@ -25,7 +28,9 @@ from tests.engine.stage import add, change, finished, until, until_job, until_qu
 async def device(root: Path, keys: Path | None = None, *, work: bool = True) -> AsyncIterator[LocalEngine]:
     """Lend an engine of the same owner as the one whose data directory is ``keys``."""
     if keys is not None:
-        shutil.copytree(DataDir(root=keys).keys, DataDir(root=root).keys)
+        shutil.copytree(
+            DataDir(root=keys).keys, DataDir(root=root).keys, ignore=shutil.ignore_patterns("identity*", "device*")
+        )
     engine = await LocalEngine.start(DataDir(root=root), work=work, clock=SystemClock())
     try:
         yield engine
@@ -178,3 +183,32 @@ async def test_a_copy_of_a_data_directory_is_not_talked_to(tmp_path: Path) -> No
         ended = await asyncio.gather(a.peers.serve(mine), copy.peers.serve(theirs))
         assert ErrorCode.NOT_TRUSTED in {one.code for one in ended}
         assert any("copy" in one.message for one in ended)
+
+
+async def test_the_other_device_keeps_a_copy_that_plays_when_the_first_is_gone(
+    tmp_path: Path, small_film: Path
+) -> None:
+    async with device(tmp_path / "b_keys"):
+        pass
+    async with device(tmp_path / "b", tmp_path / "b_keys", work=False) as b:
+        async with device(tmp_path / "a", tmp_path / "b_keys") as a, linked(a, b):
+            job_id = await add(a, small_film)
+            media_id = (await finished(b, job_id)).media_id
+            await until_async(lambda: is_whole(b))
+        assert not b.peers.connected()
+        assert await play(b, media_id) > 10_000
+
+
+async def is_whole(engine: LocalEngine) -> bool:
+    """Whether every piece of every film is here."""
+    entries = await engine._kernel.queue(lambda store: store.library())
+    films = [decode_canonical(one.outcome.value, Film) for one in entries if one.stage is PublishStage.FULL]
+    bundles = [bundle for film in films for bundle in bundles_in(film)]
+    found = [await engine._kernel.store(lambda storage, one=one: missing_of(storage, one)) for one in bundles]  # type: ignore[misc]
+    return bool(found) and not any(found)
+
+
+async def until_async(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await is_so():  # noqa: ASYNC110 (files tell nobody when they come)
+            await asyncio.sleep(0.05)
