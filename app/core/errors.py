@@ -64,6 +64,7 @@ class ErrorCode(StrEnum):
     OTHER_SPACE = "other-space"
     NOT_A_MEMBER = "not-a-member"
     REVOKED = "revoked"
+    TOO_MANY = "too-many"
     INTERNAL = "internal"
 
 
