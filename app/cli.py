@@ -437,6 +437,37 @@ async def serve(context: Context, media: str) -> None:
 
 
 @cli.command()
+@click.option("--host", default="", help="Listen at this address only.  [default: all]")
+@click.option("--port", default=45111, type=click.IntRange(0, 65535), show_default=True, help="0 picks one.")
+@click.option("--certificate", type=click.Path(path_type=Path, dir_okay=False), help="For wss://, in PEM form.")
+@click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="The certificate's key.")
+@click.option("--behind-proxy", is_flag=True, help="Believe X-Forwarded-For; only behind a proxy of yours.")
+@common
+@run
+async def rendezvous(
+    context: Context, *, host: str, port: int, certificate: Path | None, key: Path | None, behind_proxy: bool
+) -> None:
+    """Let devices in different networks find each other here.
+
+    Passes sealed messages on and keeps nothing; whoever hosts one learns network addresses and times, not who or what.
+    """
+    from app.sync.rendezvous import RendezvousServer, server_tls  # noqa: PLC0415 (no other command needs it)
+
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--certificate and --key belong together.")
+    tls = server_tls(certificate, key) if certificate is not None and key is not None else None
+    server = RendezvousServer(behind_proxy=behind_proxy)
+    await server.start(host=host or None, port=port, tls=tls)
+    context.terminal.result({"port": server.port}, f"Listening on port {server.port}. End with Ctrl-C.")
+    sys.stdout.flush()
+    try:
+        with contextlib.suppress(asyncio.CancelledError):  # the interrupt is how this command ends well
+            await asyncio.Event().wait()
+    finally:
+        await server.close()
+
+
+@cli.command()
 @click.argument("media")
 @click.argument("output", type=click.Path(path_type=str, dir_okay=False))
 @click.option("--overwrite", is_flag=True, help="Replace a file of that name.")

@@ -8,6 +8,7 @@ import itertools
 import ssl
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -45,10 +46,13 @@ class RendezvousServer:
         clock: Clock | None = None,
         limits: Limits | None = None,
         most_from_one_address: int = MOST_FROM_ONE_ADDRESS,
+        behind_proxy: bool = False,
     ) -> None:
+        """``behind_proxy`` says that a proxy in front names the visitors in X-Forwarded-For, and may be believed."""
         self._clock = clock or SystemClock()
         self._mailboxes = Mailboxes(limits)
         self._most_from_one_address = most_from_one_address
+        self._behind_proxy = behind_proxy
         self._sockets: dict[int, web.WebSocketResponse] = {}
         self._from_address: Counter[str] = Counter()
         self._numbers = itertools.count()
@@ -79,7 +83,7 @@ class RendezvousServer:
             await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        address = request.remote or ""
+        address = self._visitor(request)
         if len(self._sockets) >= MOST_CONNECTIONS or self._from_address[address] >= self._most_from_one_address:
             raise web.HTTPTooManyRequests(text="Too many devices here; try again later.")
         self._from_address[address] += 1
@@ -91,6 +95,10 @@ class RendezvousServer:
             self._sockets.pop(number, None)
             self._from_address[address] -= 1
             self._from_address += Counter()  # forgets addresses without connections
+
+    def _visitor(self, request: web.Request) -> str:
+        named = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip() if self._behind_proxy else ""
+        return named or request.remote or ""
 
     async def _speak(self, request: web.Request, number: int) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(max_msg_size=MAX_FRAME_BYTES, heartbeat=_HEARTBEAT_S, compress=False)
@@ -115,6 +123,19 @@ class RendezvousServer:
             with contextlib.suppress(TimeoutError, ConnectionError, RuntimeError):
                 async with asyncio.timeout(_DELIVER_WITHIN_S):
                     await socket.send_bytes(delivered)
+
+
+def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return what a rendezvous needs for ``wss://``; raises ``ExpectedError`` bad-setting for other files."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ExpectedError(
+            ErrorCode.BAD_SETTING,
+            f"{certificate} and {key} are not a certificate chain and its key in PEM form ({error}).",
+        ) from error
+    return context
 
 
 class RendezvousLink:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from nacl.public import SealedBox
 from nacl.signing import SigningKey, VerifyKey
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.sync.descriptions import Description, sign_description
-from app.sync.rendezvous import RendezvousServer, open_rendezvous
+from app.sync.rendezvous import RendezvousServer, open_rendezvous, server_tls
 from app.sync.rendezvous_protocol import MAX_SEALED_BYTES, PATH, Limits, mailbox_of
 from app.sync.signalling import MailSignalling, Trust
 from app.sync.tls import TlsIdentity
@@ -96,6 +98,40 @@ async def test_one_address_cannot_take_all_places() -> None:
             await stack.enter_async_context(open_rendezvous(url_of(server)))
         with pytest.raises(ExpectedError, match="too many visitors"):
             await stack.enter_async_context(open_rendezvous(url_of(server)))
+
+
+async def test_behind_a_proxy_visitors_are_told_apart_by_what_it_says() -> None:
+    server = RendezvousServer(most_from_one_address=1, behind_proxy=True)
+    await server.start(host="127.0.0.1")
+    async with aiohttp.ClientSession() as session:
+        address = url_of(server) + PATH
+        one = await session.ws_connect(address, headers={"X-Forwarded-For": "10.0.0.9, 203.0.113.1"})
+        other = await session.ws_connect(address, headers={"X-Forwarded-For": "10.0.0.9, 203.0.113.2"})
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await session.ws_connect(address, headers={"X-Forwarded-For": "forged, 203.0.113.1"})
+        await asyncio.gather(one.close(), other.close())
+    await server.close()
+
+
+async def test_it_speaks_tls_where_it_has_a_certificate(tmp_path: Path) -> None:
+    identity = TlsIdentity(SEED_M)
+    pem = identity._certificate.public_bytes(Encoding.PEM)
+    key = identity._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    files = [write(tmp_path / "certificate", pem), write(tmp_path / "key", key)]
+    server = RendezvousServer()
+    await server.start(host="127.0.0.1", tls=server_tls(*files))
+    async with aiohttp.ClientSession() as session:
+        address = url_of(server).replace("ws:", "wss:") + PATH
+        async with session.ws_connect(address, ssl=False) as socket:
+            assert not socket.closed
+    with pytest.raises(ExpectedError, match="cannot be used"):
+        await open_rendezvous(url_of(server).replace("ws:", "wss:")).__aenter__()
+    await server.close()
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
 
 
 async def test_a_rendezvous_that_is_away_or_ends_is_said() -> None:
