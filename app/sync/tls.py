@@ -66,7 +66,7 @@ class TlsIdentity:
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_verify(
             SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT,
-            lambda _connection, certificate, _error, depth, _ok: depth == 0 and _is_accepted(certificate, accept),
+            lambda _connection, certificate, _error, _depth, _ok: _is_accepted(certificate, accept),
         )
         return context
 

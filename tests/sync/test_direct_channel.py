@@ -50,8 +50,17 @@ async def answer_to(there: Listening, data: bytes) -> bytes:
 
 async def test_a_stranger_that_finds_the_port_gets_no_byte() -> None:
     async with listening(SEED_B, A.public_key) as there:
-        for knock in (secrets.token_bytes(32), b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", bytes(1000)):
-            assert await answer_to(there, knock) == b""
+        tls = DirectConnection.connecting(A, expected_key=B.public_key, nonce=bytes(16))
+        _knock, client_hello = tls.data_to_send(), tls.data_to_send()
+        stranger_knock = knock_for(STRANGER.public_key, bytes(16))
+        for said in (
+            secrets.token_bytes(32),
+            b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n",
+            bytes(1000),
+            client_hello,
+            stranger_knock + client_hello,
+        ):
+            assert await answer_to(there, said) == b""
         assert there.channels.empty()
 
 
