@@ -8,5 +8,5 @@
     session ── replication ── shard_exchange   what is said: PROTOCOL.md
 
 Nearly everything here is an object without I/O; sockets are touched in ``direct``, ``direct_channel``, ``webrtc``,
-``mdns``, ``pairing_link`` and ``pairing_discovery`` alone.
+``mdns``, ``rendezvous``, ``pairing_link`` and ``pairing_discovery`` alone.
 """

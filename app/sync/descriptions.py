@@ -11,15 +11,14 @@ import hashlib
 from typing import Final, Literal
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from app.core.encoding import decode_canonical, encode_canonical
 from app.core.errors import ErrorCode, ExpectedError
+from app.storage.signing import Signer, verify_signature
 
 MAX_DESCRIPTION_BYTES: Final = 64 * 1024
 _VERSION: Final = 1
-_LABEL: Final = b"hearthreel description 1\n"
+_PURPOSE: Final = "description 1"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ class _Signed(msgspec.Struct, frozen=True, kw_only=True):
 def sign_description(description: Description, *, seed: bytes) -> bytes:
     """Return a description as it travels; ``seed`` is the sender's private key."""
     body = encode_canonical(description)
-    signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_LABEL + body)
+    signature = Signer(seed).sign(purpose=_PURPOSE, message=body)
     return encode_canonical(_Signed(body=body, signature=signature))
 
 
@@ -59,11 +58,8 @@ def open_description(data: bytes, *, recipient: bytes) -> Description:
     if decode_canonical(signed.body, _Version).version != _VERSION:
         raise ExpectedError(ErrorCode.DATA_TOO_NEW, "The other device runs another version; update Hearthreel on both.")
     description = decode_canonical(signed.body, Description)
-    try:
-        Ed25519PublicKey.from_public_bytes(description.sender).verify(signed.signature, _LABEL + signed.body)
-    except (InvalidSignature, ValueError) as error:
-        raise tampered() from error
-    if description.recipient != recipient:
+    is_signed = verify_signature(description.sender, purpose=_PURPOSE, message=signed.body, signature=signed.signature)
+    if not is_signed or description.recipient != recipient:
         raise tampered()
     return description
 

@@ -25,9 +25,9 @@ from typing import Final
 import msgspec
 from aiortc import RTCConfiguration, RTCDataChannel, RTCIceServer, RTCPeerConnection, RTCSessionDescription
 from aiortc.exceptions import InvalidStateError
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.core.errors import ErrorCode, ExpectedError
+from app.storage.signing import Signer
 from app.sync.channel import (
     ChannelClosedError,
     ChannelPath,
@@ -349,7 +349,7 @@ async def connect_webrtc(
     Raises ``ExpectedError`` unreachable with a reason, or not-trusted when somebody is in between.
     """
     connection = WebRtcConnection(peer_key=peer_key, servers=servers, pace=pace or Pace())
-    own_key = _public_key(seed)
+    own_key = Signer(seed).public
     async with _within(connection, within_s):
         offer = Description(
             kind="offer",
@@ -389,7 +389,7 @@ async def accept_webrtc(
 
     The wait for the offer is not bounded, what follows is. Raises like ``connect_webrtc``.
     """
-    offer = open_description(await signalling.receive(), recipient=_public_key(seed))
+    offer = open_description(await signalling.receive(), recipient=Signer(seed).public)
     if offer.kind != "offer" or not is_member(offer.sender):
         raise tampered()
     connection = WebRtcConnection(peer_key=offer.sender, servers=servers, pace=pace or Pace())
@@ -422,10 +422,6 @@ async def _within(connection: WebRtcConnection, seconds: float) -> AsyncIterator
         connection.lose(peer_vanished())
         await connection.ended()
         raise
-
-
-def _public_key(seed: bytes) -> bytes:
-    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
 
 def no_path(*, has_relay: bool) -> ExpectedError:

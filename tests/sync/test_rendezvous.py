@@ -10,10 +10,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from nacl.public import SealedBox
-from nacl.signing import SigningKey, VerifyKey
 
 from app.core.errors import ErrorCode, ExpectedError
+from app.storage.signing import DeviceKeys, seal_to_device
 from app.sync.descriptions import Description, sign_description
 from app.sync.rendezvous import RendezvousServer, open_rendezvous, server_tls
 from app.sync.rendezvous_protocol import MAX_SEALED_BYTES, PATH, Limits, mailbox_of
@@ -154,20 +153,13 @@ async def test_a_port_that_is_taken_is_said(server: RendezvousServer) -> None:
 
 
 def trust_of(seed: bytes, *members: bytes) -> Trust:
-    box = SealedBox(SigningKey(seed).to_curve25519_private_key())
-
-    def open_sealed(sealed: bytes) -> bytes:
-        try:
-            return box.decrypt(sealed)
-        except Exception as error:
-            raise ExpectedError(ErrorCode.BAD_MESSAGE, "not for us") from error
-
+    keys = DeviceKeys(seed)
     return Trust(
-        own_key=TlsIdentity(seed).public_key,
+        own_key=keys.public,
         is_member=lambda key: key in members,
         mailboxes_of=lambda key: (mailbox_of(key, secret=SECRET),),
-        seal=lambda data, key: SealedBox(VerifyKey(key).to_curve25519_public_key()).encrypt(data),
-        open=open_sealed,
+        seal=seal_to_device,
+        open=keys.open_sealed,
     )
 
 
