@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.sync.address_book import no_address
 from app.sync.addresses import Address
 
 FIRST_WAIT_S: Final = 1.0
@@ -125,4 +124,10 @@ async def _stop(running: dict[asyncio.Task[T], Address], discard: Callable[[T], 
 def _worst(errors: Sequence[ExpectedError]) -> ExpectedError:
     """Return the error that a person should see: a refusal says more than a silence."""
     refusals = [error for error in errors if error.code == ErrorCode.NOT_TRUSTED]
-    return next(iter([*refusals, *errors]), no_address())
+    return next(iter([*refusals, *errors]), _no_address())
+
+
+def _no_address() -> ExpectedError:
+    return ExpectedError(
+        ErrorCode.UNREACHABLE, "No address of the device is known, and it was not seen in this network."
+    )
