@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import secrets
 import socket
 from collections.abc import Callable
@@ -395,6 +396,22 @@ async def test_one_port_serves_both_versions_of_ip(host: str) -> None:
     arrived = await channels.get()
     assert arrived.peer_key == A.public_key
     assert (channel.path, arrived.path) == ("lan", "lan")
+    await channel.close()
+    await listener.close()
+
+
+async def test_a_system_without_ipv6_listens_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = socket.create_server
+
+    def create_server(address: tuple[str, int], *, family: int = socket.AF_INET, **options: bool) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "no IPv6 here")
+        return honest(address, family=family, **options)
+
+    monkeypatch.setattr(socket, "create_server", create_server)
+    listener = DirectListener(identity=B, is_member=lambda _key: True, on_channel=lambda _channel: None)
+    await listener.start()
+    channel = await connect_direct(Address(host="127.0.0.1", port=listener.port), identity=A, expected_key=B.public_key)
     await channel.close()
     await listener.close()
 
