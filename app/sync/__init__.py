@@ -3,7 +3,8 @@
 ::
 
     identity ── membership ── pairing          who belongs to the owner: IDENTITY.md
-    discovery ── reconnecting ── rendezvous    finding and reaching a device
+    discovery ── reconnecting                  finding and reaching a device in the same network
+    rendezvous ── signalling ── meeting        and in another one
     channel: memory · direct · WebRTC          whole messages to a proven key
     session ── replication ── shard_exchange   what is said: PROTOCOL.md
 
