@@ -368,15 +368,10 @@ class Devices:
             await self._use(granted)
             await self._grant(granted)
             return
-        if membership.keys or self._knows(membership, mine):
+        if membership.keys or membership.revoked:
             mine = VaultKey(self._draw(KEY_BYTES))
         await self._grant(mine)
         await self._use(mine)
-
-    @staticmethod
-    def _knows(membership: Membership, key: VaultKey) -> bool:
-        """Return whether this key was granted by statements that do not count (any more): then it is not new."""
-        return any(one.id == key.id for one in membership.keys)
 
     async def _use(self, key: VaultKey) -> None:
         keys = self._kernel.storage.keys

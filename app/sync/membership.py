@@ -83,6 +83,8 @@ class GrantedKey(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     sealed: tuple[tuple[str, str], ...]
     """(public key of a device, the key sealed to it), one for each device that was given it."""
+    is_clean: bool = True
+    """Whether nobody who is out has ever had it, by any grant, void ones too."""
 
     def sealed_to(self, public: str) -> bytes | None:
         """Return the key as it was sealed to a device."""
@@ -121,10 +123,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def vault_key(self) -> GrantedKey | None:
-        """The key for new content: the newest that no revoked device was given; None when there is none."""
-        left = {one.public for one in self.devices if not one.is_member}
-        clean = [key for key in self.keys if not any(device in left for device, _ in key.sealed)]
-        return clean[-1] if clean else None
+        """The key for new content: the newest that nobody has who is out; None when there is none."""
+        return next((key for key in reversed(self.keys) if key.is_clean), None)
 
 
 def who_is_member(statements: Iterable[Statement], space: str) -> frozenset[str]:
@@ -137,10 +137,13 @@ def judge(statements: Iterable[Statement], space: str) -> Membership:
     known = _whole_chains(one for one in statements if one.space == space)
     standing = _settle(known)
     counted = [known[one] for one in sorted(standing)]
+    devices = tuple(sorted(_devices(counted), key=lambda one: one.id))
+    members = {one.public for one in devices if one.is_member}
+    outsiders = {one.body.device for one in known.values() if isinstance(one.body, Add)} - members
     return Membership(
         space=space,
-        devices=tuple(sorted(_devices(counted), key=lambda one: one.id)),
-        keys=_keys(counted),
+        devices=devices,
+        keys=_keys(counted, spoilt=_keys_of(outsiders, known.values())),
         counted=frozenset(standing),
     )
 
@@ -320,7 +323,13 @@ def _for_showing(statement: Statement) -> tuple[int, str]:
     return _moment(statement), statement.id
 
 
-def _keys(counted: list[Statement]) -> tuple[GrantedKey, ...]:
+def _keys_of(outsiders: Collection[str], statements: Iterable[Statement]) -> set[str]:
+    """Return the ids of the vault keys that outsiders were given, or have given to others."""
+    grants = [(one.signer, one.body) for one in statements if isinstance(one.body, Grant)]
+    return {body.key for signer, body in grants if signer in outsiders or body.device in outsiders}
+
+
+def _keys(counted: list[Statement], *, spoilt: Collection[str]) -> tuple[GrantedKey, ...]:
     generations: dict[str, int] = {}
     sealed: dict[str, dict[str, str]] = {}
     for one in counted:
@@ -328,7 +337,7 @@ def _keys(counted: list[Statement]) -> tuple[GrantedKey, ...]:
             generations[one.body.key] = max(generations.get(one.body.key, 0), one.body.generation)
             sealed.setdefault(one.body.key, {}).setdefault(one.body.device, one.body.sealed)
     found = [
-        GrantedKey(id=key, generation=generation, sealed=tuple(sorted(sealed[key].items())))
+        GrantedKey(id=key, generation=generation, sealed=tuple(sorted(sealed[key].items())), is_clean=key not in spoilt)
         for key, generation in generations.items()
     ]
     return tuple(sorted(found, key=lambda one: (one.generation, one.id)))

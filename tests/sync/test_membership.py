@@ -177,6 +177,26 @@ def test_a_key_of_a_revoked_device_is_not_used_for_new_content() -> None:
     assert (key.id, key.sealed_to(key_of("A"))) == ("0" * 32, bytes(80))
 
 
+def test_a_key_that_a_revoked_device_made_is_not_used_though_others_have_passed_it_on() -> None:
+    """B makes a key after the last statement that counts, and A, who does not know better, gives it to C."""
+    known = chain_of("oA", "AB", "AC")
+
+    def granted(who: str, to: str, key: str) -> Statement:
+        body = Grant(device=key_of(to), key=key * 32, generation=int(key), sealed="00" * 80)
+        return state(known, who, body)
+
+    known.append(granted("A", "A", "1"))
+    judged = revoke(known, "owner", "B")
+    known.append(granted("B", "A", "2"))
+    known.append(granted("A", "C", "2"))
+    before = judge(known, SPACE).vault_key
+    assert before is not None
+    assert before.id == "2" * 32
+    after = judge([*known, judged], SPACE).vault_key
+    assert after is not None
+    assert after.id == "1" * 32
+
+
 def test_membership_says_when_and_by_whom() -> None:
     known = chain_of("oA", "AB")
     known.append(revoke(known, "A", "B"))
