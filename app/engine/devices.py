@@ -237,6 +237,8 @@ class Devices:
         )
 
     def _add(self, store: MembershipStore, asked: Asked) -> None:
+        if asked.space == store.space:
+            store.add_statements(asked.statements)
         membership = store.membership()
         self._check_member(membership)
         if asked.space not in {"", store.space}:
@@ -276,10 +278,18 @@ class Devices:
         port = self._kernel.session_port
         return tuple(Address(host=host, port=port) for host in local_hosts()[:4]) if port else ()
 
-    async def shared_space(self) -> str:
-        """Return the space that this device shares with others, or was shut out of; empty while it is alone."""
-        membership = await self.membership()
-        return membership.space if len(membership.devices) > 1 else ""
+    async def shared(self) -> tuple[str, tuple[bytes, ...]]:
+        """Return the space that this device shares with others, or was shut out of, and what it knows of it.
+
+        Both are empty while it is alone.
+        """
+
+        def look(store: MembershipStore) -> tuple[str, tuple[bytes, ...]]:
+            if len(store.membership().devices) < 2:
+                return "", ()
+            return store.space, tuple(one.encoded for one in store.statements())
+
+        return await self._kernel.members(look)
 
     async def enter(self, welcome: Welcome, host: str) -> Standing:
         """Check and store the space that this device was let into; return the inviter.
@@ -311,7 +321,8 @@ class Devices:
     async def _check_unshared(self) -> None:
         from app.sync.pairing import OTHER_SPACE  # noqa: PLC0415 (see app.engine.local)
 
-        if await self.shared_space():
+        space, _ = await self.shared()
+        if space:
             raise ExpectedError(ErrorCode.OTHER_SPACE, OTHER_SPACE)
 
     async def _enter(self, owner: OwnerKeys, vault: VaultKey, statements: tuple[bytes, ...]) -> None:

@@ -128,12 +128,14 @@ class Pairing:
         async def enter(welcome: Welcome, host: str) -> None:
             inviter.append(await self._devices.enter(welcome, host))
 
+        space, statements = await self._devices.shared()
         await join_at(
             addresses,
             code,
             keys=self._kernel.identity.keys,
             name=self._kernel.device.name,
-            space=await self._devices.shared_space(),
+            space=space,
+            statements=statements,
             enter=enter,
             now_s=self._kernel.clock.monotonic_s,
         )

@@ -186,6 +186,8 @@ class Join(msgspec.Struct, frozen=True, kw_only=True, tag="join", forbid_unknown
     name: str
     space: str
     """The space that it shares with other devices already; empty while it shares none."""
+    statements: tuple[bytes, ...]
+    """What it knows of that space: the inviter may not have heard that somebody who shut it out is out itself."""
     signature: bytes
     """Of what only these two can know, so that nobody brings in a key that is not its own."""
 
@@ -226,6 +228,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     space: str = ""
     """The owner's public signing key of the space that it shares with other devices already, in hex."""
+    statements: tuple[bytes, ...] = ()
+    """What it knows of that space."""
 
 
 class Welcomed(msgspec.Struct, frozen=True, kw_only=True):
@@ -460,7 +464,9 @@ class Inviter(_Exchange):
             case State.CONFIRMED, Join() if not self._offer.is_used:
                 self._check_join(inner)
                 self._offer.is_used = self._has_taken = True
-                self._events.append(Asked(device=inner.device, name=inner.name, space=inner.space))
+                self._events.append(
+                    Asked(device=inner.device, name=inner.name, space=inner.space, statements=inner.statements)
+                )
             case State.WELCOMED, Joined():
                 self.state = State.PAIRED
                 self._events.append(Paired())
@@ -483,11 +489,20 @@ class Inviter(_Exchange):
 class Joiner(_Exchange):
     """The side that was given the code."""
 
-    def __init__(self, code: PairingCode, *, keys: DeviceKeys, name: str, space: str = "") -> None:
+    def __init__(
+        self,
+        code: PairingCode,
+        *,
+        keys: DeviceKeys,
+        name: str,
+        space: str = "",
+        statements: tuple[bytes, ...] = (),
+    ) -> None:
         spake = SPAKE2_B(code.secret.encode(), idA=_INVITER, idB=_JOINER)
         super().__init__(code, keys=keys, state=State.GREETING, spake=spake)
         self._name = name
         self._space = space
+        self._statements = statements
         self._send(self._hello)
 
     def joined(self) -> None:
@@ -518,7 +533,13 @@ class Joiner(_Exchange):
             raise ExpectedError(ErrorCode.WRONG_CODE, _SENTENCES[ErrorCode.WRONG_CODE])
         self._start_sealing(mine=_JOINER, theirs=_INVITER)
         signature = self._keys.sign(purpose=_PROOF, message=self._to_sign())
-        join = Join(device=self._keys.public, name=self._name, space=self._space, signature=signature)
+        join = Join(
+            device=self._keys.public,
+            name=self._name,
+            space=self._space,
+            statements=self._statements,
+            signature=signature,
+        )
         self._send_sealed(join)
         self.state = State.JOINING
 

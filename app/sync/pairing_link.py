@@ -150,10 +150,11 @@ async def join_at(
     keys: DeviceKeys,
     name: str,
     space: str = "",
+    statements: tuple[bytes, ...] = (),
     enter: Enter,
     now_s: Clock,
 ) -> None:
-    """Join the inviter at the first of ``addresses`` that answers. ``space`` is what this device shares already.
+    """Join the inviter at the first of ``addresses`` that answers; ``space``, ``statements``: what it shares already.
 
     Raises ``ExpectedError``: unreachable (none answers, or the connection broke), wrong-code, code-expired, revoked,
     data-too-new, bad-message, or what ``enter`` raises.
@@ -168,7 +169,8 @@ async def join_at(
             continue
         try:
             async with asyncio.timeout(CONNECTION_S):
-                await _join(reader, writer, Joiner(code, keys=keys, name=name, space=space), address, enter, now_s)
+                machine = Joiner(code, keys=keys, name=name, space=space, statements=statements)
+                await _join(reader, writer, machine, address, enter, now_s)
         except (OSError, TimeoutError) as error:
             raise ExpectedError(
                 ErrorCode.UNREACHABLE, f"The connection to {address} broke or took too long; try again."

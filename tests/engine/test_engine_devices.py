@@ -366,6 +366,24 @@ async def test_a_quarrel_ends_with_the_words(home: Home) -> None:
     assert await states(a) == await states(b) == {id_of(a): "member", id_of(b): "revoked"}
 
 
+async def test_pairing_again_brings_the_side_that_was_not_heard(home: Home) -> None:
+    """C heard only that the stolen A shut out B; it refuses B, so nobody can tell it of the owner's word but a code."""
+    a, b, c = [await home.device(name) for name in "abc"]
+    await pair(a, b)
+    await pair(a, c)
+    words = " ".join((await a.call(api.ShowWords())).words)
+    await share(a, b, c)
+    await a.call(api.RevokeDevice(device_id=id_of(b)))
+    await tell(a, b, c)
+    await b.call(api.RestoreOwner(words=words))
+    assert (await states(b))[id_of(a)] == "revoked"
+    assert (await states(c))[id_of(b)] == "revoked"
+    await pair(c, b)
+    expected = {id_of(a): "revoked", id_of(b): "member", id_of(c): "member"}
+    assert await states(b) == await states(c) == expected
+    assert (await space_of(b)).vault_key == (await space_of(c)).vault_key != (await space_of(a)).vault_key
+
+
 async def test_the_words_revoke_also_from_a_device_that_is_out(home: Home) -> None:
     a, b, c = [await home.device(name) for name in "abc"]
     await pair(a, b)
