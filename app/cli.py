@@ -26,6 +26,7 @@ from app.demo import PlayedFilm, PlayedStream, has_screen, make_sample_film, pla
 from app.engine import api
 from app.engine.folders import expand_paths
 from app.engine.host import EngineHost, open_engine
+from app.storage.secret_store import FILE, SECRETS_VARIABLE
 from app.storage.source import display_path
 from app.sync.words import WORD_COUNT
 from app.terminal import Terminal, device_cells, film_cells, format_bytes, format_seconds, job_cells, job_detail
@@ -721,6 +722,7 @@ def demo(file: str | None, *, headless: bool) -> None:
     context = click.get_current_context().find_root().ensure_object(Context)
     if context.data_dir is None:
         context.data_dir = Path(".demo")
+        os.environ.setdefault(SECRETS_VARIABLE, FILE)  # a throw-away device has no business in the user's keyring
     window = None if headless or not has_screen() else context.show_window
     media_id = _run_demo(file, window is None)
     if window is not None and media_id:
