@@ -497,7 +497,7 @@ async def devices(context: Context) -> None:
         return
     async with open_engine(context.data, work=False) as engine:
         space = await engine.call(api.ListDevices())
-    columns = ("Id", "Name", "", "State", "Added", "By")
+    columns = ("Id", "Name", "", "State", "Link", "Added", "By")
     context.terminal.table(space.devices, columns, device_cells, "This device belongs to no space; give the words.")
     _remind_of_words(context.terminal, space)
 

@@ -141,9 +141,20 @@ def device_cells(device: DeviceSnapshot) -> tuple[str, ...]:
         device.name,
         "this device" if device.this else "",
         device.state,
+        _link_cell(device),
         format_moment(device.revoked_at_ms or device.added_at_ms),
         by,
     )
+
+
+def _link_cell(device: DeviceSnapshot) -> str:
+    """Return how a device is connected, or why it is not."""
+    if device.path is not None:
+        rate = f", {format_bytes(device.rate_bytes_s)}/s" if device.rate_bytes_s else ""
+        return {"lan": "LAN"}.get(device.path, device.path) + rate
+    if device.this or device.state != "member":
+        return ""
+    return device.trouble.message if device.trouble is not None else "not connected"
 
 
 def format_moment(at_ms: int) -> str:

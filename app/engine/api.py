@@ -224,6 +224,12 @@ class DeviceSnapshot(Snapshot, frozen=True, kw_only=True):
     """The name of a device, or ``words``."""
     revoked_at_ms: int | None = None
     revoked_by: str | None = None
+    path: str | None = None
+    """How it is connected now: lan, direct, relay; None while it is not."""
+    rate_bytes_s: int | None = None
+    """What it gave lately, measured."""
+    trouble: ErrorInfo | None = None
+    """Why it is not connected, as of the last attempt."""
 
 
 class SpaceSnapshot(Snapshot, frozen=True, kw_only=True):

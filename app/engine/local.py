@@ -144,7 +144,7 @@ class LocalEngine:
             api.VerifyVault: self._verify,
             api.RunDoctor: self._doctor,
             api.GetStatus: self._get_status,
-            api.ListDevices: self.devices.space,
+            api.ListDevices: self._list_devices,
             api.RevokeDevice: self.devices.revoke,
             api.ShowWords: self.devices.show_words,
             api.ConfirmWords: self.devices.confirm_words,
@@ -590,7 +590,24 @@ class LocalEngine:
             progress=lambda share: progress(share, "writing"),
         )
 
-    # Pairing
+    # Devices and pairing
+
+    async def _list_devices(self, command: api.ListDevices) -> api.SpaceSnapshot:
+        space = await self.devices.space(command)
+        links = {one.device: one for one in self.peers.connected()}
+        troubles = self._connector.result().troubles if self._connector.done() else {}
+        shown = []
+        for device in space.devices:
+            link = links.get(device.id)
+            shown.append(
+                msgspec.structs.replace(
+                    device,
+                    path=link.path if link else None,
+                    rate_bytes_s=round(link.bytes_per_s) if link and link.bytes_per_s else None,
+                    trouble=None if link else troubles.get(device.id),
+                )
+            )
+        return msgspec.structs.replace(space, devices=tuple(shown))
 
     async def _open_pairing(self, command: api.OpenPairing) -> api.PairingSnapshot:
         """Show a code; an engine that stays is reachable from now on, so that whoever joins can connect to it."""
