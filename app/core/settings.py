@@ -77,6 +77,14 @@ SETTINGS: dict[str, Setting] = {
     "vault.copies": Setting(default=2, parse=_parse_count(1, 20), about="on how many devices each film is kept"),
     "vault.quota": Setting(default=0, parse=_parse_size, about="most bytes of the vault here; 0 is no limit"),
     "listen.host": Setting(default="", parse=str.strip, about="address to listen on for other devices; empty is all"),
+    "rendezvous": Setting(
+        default="", parse=str.strip, about="where devices in other networks are met: wss://HOST; empty is nowhere"
+    ),
+    "ice.servers": Setting(
+        default="",
+        parse=str.strip,
+        about="STUN and TURN servers for that: stun:HOST:PORT, turn:USER:PASSWORD@HOST:PORT, with spaces between",
+    ),
     "discovery": Setting(default=True, parse=_parse_bool, about="whether devices find each other in the local network"),
     "listen.port": Setting(default=0, parse=_parse_count(0, 65535), about="port for other devices; 0 picks one"),
     "profile": Setting(

@@ -21,6 +21,7 @@ import logging
 import secrets
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from app.core.errors import ErrorInfo, ExpectedError
 from app.engine.devices import Devices
@@ -37,6 +38,9 @@ from app.sync.mdns import MdnsDiscovery
 from app.sync.membership import Membership, Standing
 from app.sync.reconnecting import ReconnectSchedule, first_to_connect
 from app.sync.tls import TlsIdentity
+
+if TYPE_CHECKING:
+    from app.engine.meeting_place import MeetingPlace
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +60,7 @@ class Connector:
         self._identity = TlsIdentity(kernel.identity.keys.seed)
         self._discovery = discovery or self._make_discovery()
         self._listener: DirectListener | None = None
+        self._place: MeetingPlace | None = None
         self._members: dict[bytes, Standing] = {}
         """Public key → other device that belongs to the space."""
         self._seen: dict[bytes, tuple[Address, ...]] = {}
@@ -98,6 +103,8 @@ class Connector:
         self._members = {bytes.fromhex(one.public): one for one in others}
         if is_in and self._listener is None:
             await self._listen()
+        if others and self._place is None and self._kernel.settings.get("rendezvous"):
+            self._meet()
         for key in set(self._dialing) - set(self._members):
             self._dialing.pop(key).cancel()
         for key, standing in self._members.items():
@@ -121,6 +128,23 @@ class Connector:
             await self._discovery.start(
                 announcement_of(self._identity.public_key, salt=salt, port=listener.port), self._on_seen
             )
+
+    def _meet(self) -> None:
+        """Be at the rendezvous of the settings, too."""
+        from app.engine.meeting_place import MeetingPlace  # noqa: PLC0415 (WebRTC takes half a second to load)
+
+        self._place = MeetingPlace(self._kernel, is_member=lambda key: key in self._members, on_link=self._on_link)
+        self._keep_task(asyncio.create_task(self._place.run()))
+
+    def _on_link(self, link: Link, key: bytes) -> None:
+        self._keep_task(asyncio.create_task(self._serve(link, key)))
+
+    async def _serve(self, link: Link, key: bytes) -> None:
+        await self._peers.serve(link, device=device_id_of(key))
+
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _start(self, listener: DirectListener, port: int, host: str) -> None:
         """Listen on the chosen port, else where it was last time: others remember where this device was reached."""
@@ -163,9 +187,7 @@ class Connector:
     # Who connects here
 
     def _on_channel(self, channel: DirectChannel) -> None:
-        task = asyncio.create_task(self._accept(channel))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep_task(asyncio.create_task(self._accept(channel)))
 
     async def _accept(self, channel: DirectChannel) -> None:
         try:
@@ -184,8 +206,7 @@ class Connector:
                 await channel.close("its other half did not come")
             return
         del self._half_open[key]
-        link = Link(control=halves["control"], bulk=halves["bulk"])
-        await self._peers.serve(link, device=device_id_of(channel.peer_key))
+        await self._serve(Link(control=halves["control"], bulk=halves["bulk"]), channel.peer_key)
 
     # Who is connected to
 
@@ -211,19 +232,29 @@ class Connector:
         remembered = await self._kernel.members(lambda store: store.addresses_of(standing.id))
         places = tuple(dict.fromkeys((*self._seen.get(key, ()), *remembered)))
         try:
-            address, link = await first_to_connect(places, lambda one: self._connect(one, key), discard=self._discard)
+            link = await self._reach(key, standing, places)
         except ExpectedError as error:
             self.troubles[standing.id] = error.info
             schedule.failed(self._kernel.clock.monotonic_s())
             return
         self.troubles.pop(standing.id, None)
         schedule.connected(self._kernel.clock.monotonic_s())
-        now_ms = self._kernel.clock.wall_ms()
-        with contextlib.suppress(ExpectedError):
-            await self._kernel.members(lambda store: store.remember_address(standing.id, address, now_ms=now_ms))
         ended = await self._peers.serve(link, device=standing.id)
         self.troubles[standing.id] = ended
         schedule.lost(self._kernel.clock.monotonic_s())
+
+    async def _reach(self, key: bytes, standing: Standing, places: tuple[Address, ...]) -> Link:
+        """Return a link by the first address that works, else by the rendezvous; raises why neither does."""
+        try:
+            address, link = await first_to_connect(places, lambda one: self._connect(one, key), discard=self._discard)
+        except ExpectedError:
+            if self._place is None:
+                raise
+            return await self._place.connect(key)
+        now_ms = self._kernel.clock.wall_ms()
+        with contextlib.suppress(ExpectedError):
+            await self._kernel.members(lambda store: store.remember_address(standing.id, address, now_ms=now_ms))
+        return link
 
     async def _connect(self, address: Address, key: bytes) -> Link:
         link_id = secrets.token_bytes(LINK_ID_BYTES)
@@ -238,9 +269,7 @@ class Connector:
         return Link(control=control, bulk=bulk)
 
     def _discard(self, link: Link) -> None:
-        task = asyncio.create_task(link.close("another address was quicker"))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep_task(asyncio.create_task(link.close("another address was quicker")))
 
     async def _until_gone(self, device: str) -> None:
         with self._kernel.changed.watch() as changed:

@@ -124,6 +124,42 @@ def test_two_devices_pair_and_make_and_play_a_film_together(tmp_path: Path) -> N
         assert [one.run("verify")[-1]["damaged"] for one in (a, b)] == [[], []]
 
 
+def test_devices_that_know_no_address_meet_at_a_rendezvous(tmp_path: Path) -> None:
+    """After pairing both move: where they were before there is nobody, and only the rendezvous leads to the other."""
+    film = tmp_path / "film.mp4"
+    make_source(film, seconds=4, size=(320, 180))
+    with rendezvous() as url, machines(tmp_path, "a", "b") as (a, b):
+        for one, host in ((a, "127.0.0.8"), (b, "127.0.0.9")):
+            one.stop()
+            (one.root / "listen-port").unlink()
+            one.run("config", "listen.host", host)
+            one.run("config", "rendezvous", url)
+            one.start()
+        (added,) = a.run("add", str(film))
+        until_known(b, added["job_id"])
+        assert wait_for(b, added["job_id"])["state"] == "done"
+        links = [device["path"] for device in b.run("devices") if not device["this"]]
+        assert links in (["direct"], ["lan"])
+        (entry,) = b.run("library")
+        assert read_all(b, entry["media_id"]) > 10_000
+
+
+@contextmanager
+def rendezvous() -> Iterator[str]:
+    """Lend a rendezvous of our own on loopback; its address."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "app", "--json", "rendezvous", "--host", "127.0.0.1", "--port", "0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        assert running.stdout is not None
+        try:
+            yield f"ws://127.0.0.1:{json.loads(running.stdout.readline())['port']}"
+        finally:
+            running.send_signal(signal.SIGINT)
+
+
 def read_all(machine: Machine, media_id: str) -> int:
     """Read the film through the device's gateway; return the bytes of its best rendition."""
     with subprocess.Popen(
