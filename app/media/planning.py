@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 from app.core.errors import ErrorCode, ExpectedError
@@ -16,9 +17,13 @@ from app.media.ladder import encoded_rungs, size_class
 from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet
 from app.media.scan import JOINED, AudioScan, PacketScan
 from app.media.source import TICKS_PER_S, AudioStream, SourceInfo, VideoStream, displayed_size
+from app.media.telecine import cycle_starts, is_regular, source_step
 
 MAX_FRAME_RATE = 60
+LONGEST_TICKS = 100 * 3600 * TICKS_PER_S
 MAX_PIXELS = 64_000_000
+UNTELECINE = "untelecine"
+"""The filter of a plan that gives film back its own pictures."""
 PROFILES = ("default", "passthrough")
 COPIED_SHARE = 0.7
 """With less of the film copyable than this, the top rung is encoded as a whole."""
@@ -39,9 +44,11 @@ def make_plan(*, info: SourceInfo, scan: PacketScan, profile: str, fingerprint: 
     video = info.video
     if video is None or not scan.shown:
         raise ExpectedError(ErrorCode.NO_VIDEO, "There is no moving picture in this file, so there is nothing to show.")
+    if video.dolby_vision_profile == 5:
+        raise unknown_colours()
     width, height = displayed_size(video)
-    if video.width * video.height > MAX_PIXELS:
-        raise too_large(video.width, video.height)
+    if max(video.width * video.height, width * height) > MAX_PIXELS:
+        raise too_large(max(video.width, width), max(video.height, height))
     return _Planner(info=info, video=video, scan=scan, profile=profile, fingerprint=fingerprint, codecs=codecs).plan(
         width, height
     )
@@ -53,6 +60,15 @@ def too_large(width: int, height: int) -> ExpectedError:
         ErrorCode.TOO_LARGE,
         f"The picture is {width} by {height}; more than {MAX_PIXELS // 1_000_000} megapixels cannot be transcoded. "
         "Scale it down first.",
+    )
+
+
+def unknown_colours() -> ExpectedError:
+    """Return the error for Dolby Vision without a fallback: false colours must not be published."""
+    return ExpectedError(
+        ErrorCode.NO_DECODER,
+        "The film is Dolby Vision profile 5, whose colours only licensed players know; it would come out green and "
+        "purple. Add a version in HDR10, or in Dolby Vision profile 8, instead.",
     )
 
 
@@ -72,7 +88,18 @@ class _Planner:
         self.shown = [time - self.origin for time in scan.shown]
         self.video_end = self.shown[-1] + scan.last_duration
         self.end = max([self.video_end, *self._late_sound()])
+        if self.end > LONGEST_TICKS:
+            raise ExpectedError(
+                ErrorCode.DAMAGED_SOURCE,
+                f"By its time stamps the film lasts {self.end // TICKS_PER_S // 3600} hours; they must be damaged. "
+                "Write the file anew with a tool such as mkvmerge, and add that.",
+            )
+        self.is_telecined = video.is_telecined and scan.entry in {"time", "byte"} and self._is_even()
         self.warnings: list[str] = []
+
+    def _is_even(self) -> bool:
+        numerator, denominator = self.video.frame_rate
+        return numerator > 0 and is_regular(self.shown, Fraction(TICKS_PER_S * denominator, numerator))
 
     def _early_sound(self) -> list[int]:
         """Return where tracks start that begin clearly before the picture (encoder delay does not count)."""
@@ -96,8 +123,11 @@ class _Planner:
             keyframes = [key.pts - self.origin for key in self.scan.keyframes]
             borders = choose_borders(shown=self.shown, keyframes=keyframes, end=self.end, copied=False)
             chunks = self._chunks(borders, keyframes, copied=False)
+        if self.is_telecined:
+            starts = cycle_starts(self.end, source_step(rate))
+            borders = choose_borders(shown=starts, keyframes=(), end=self.end, copied=False)
+            chunks = self._chunks(borders, keyframes, copied=False)
         renditions = self._renditions(width, height, rate[0] / rate[1], copied=copied)
-        self._warn_of_colours()
         self._warn_of_damage()
         return Plan(
             fingerprint=self.fingerprint,
@@ -125,7 +155,9 @@ class _Planner:
             steps = sorted(b - a for a, b in pairwise(self.shown))
             step = steps[len(steps) // 2] if steps else TICKS_PER_S
             numerator, denominator = TICKS_PER_S, max(1, step)
-        if self.video.interlaced:
+        if self.is_telecined:
+            numerator, denominator = Fraction(numerator * 4, denominator * 5).as_integer_ratio()
+        elif self.video.interlaced:
             numerator *= 2
         if numerator > MAX_FRAME_RATE * denominator:
             return MAX_FRAME_RATE, 1
@@ -138,7 +170,7 @@ class _Planner:
             video.codec == "h264"
             and video.profile in _COPY_PROFILES
             and video.pixel_format == "yuv420p"
-            and not (video.interlaced or video.rotation or video.mirrored)
+            and not (video.interlaced or video.is_telecined or video.rotation or video.mirrored)
             and abs(aspect - 1) <= 0.01
             and video.width % 2 == 0
             and video.height % 2 == 0
@@ -200,8 +232,12 @@ class _Planner:
     def _filters(self) -> tuple[str, ...]:
         video = self.video
         names = []
-        if video.interlaced:
+        if self.is_telecined:
+            names.append(UNTELECINE)
+        elif video.interlaced:
             names.append("deinterlace")
+        if video.backdrop:
+            names.append(f"over-{video.backdrop}")
         if video.mirrored:
             names.append("flip")
         if video.rotation:
@@ -257,11 +293,6 @@ class _Planner:
             label=label,
             is_default=is_default,
         )
-
-    def _warn_of_colours(self) -> None:
-        """Say what cannot be converted: false colours must not be published silently."""
-        if self.video.dolby_vision_profile == 5:
-            self.warnings.append("The film is Dolby Vision without a fallback; its colours will look green and purple.")
 
     def _warn_of_damage(self) -> None:
         declared = self.scan.declared_ticks

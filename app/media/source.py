@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 TICKS_PER_S = 90_000
+_ODDEST_ASPECT = 8
 
 
 class VideoStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,11 +25,15 @@ class VideoStream(msgspec.Struct, frozen=True, kw_only=True):
     pixel_format: str = ""
     bit_depth: int = 8
     has_alpha: bool = False
+    backdrop: str = ""
+    """What shows through transparent parts: ``white`` or ``black``, whichever the picture stands out from."""
     primaries: str = ""
     transfer: str = ""
     matrix: str = ""
     full_range: bool = False
     interlaced: bool = False
+    is_telecined: bool = False
+    """Whether film of 24 pictures a second was spread over the fields of 30."""
     frame_rate: tuple[int, int] = (0, 1)
     """Average frame rate by packet times, (0, 1) when it cannot be told."""
     dolby_vision_profile: int | None = None
@@ -73,10 +78,18 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Streams that are not carried over, in words ("data stream tmcd")."""
 
 
+def usable_aspect(numerator: int, denominator: int) -> float:
+    """Return the width of a pixel by its height; square where nothing is said, or something that cannot be meant."""
+    if numerator <= 0 or denominator <= 0:
+        return 1.0
+    aspect = numerator / denominator
+    return aspect if 1 / _ODDEST_ASPECT <= aspect <= _ODDEST_ASPECT else 1.0
+
+
 def displayed_size(video: VideoStream) -> tuple[int, int]:
     """Return (width, height) as seen: sample aspect applied (unless within 1 % of square), then turned."""
-    numerator, denominator = video.sample_aspect
     width, height = video.width, video.height
-    if numerator > 0 and denominator > 0 and abs(numerator / denominator - 1) > 0.01:
-        width = max(1, round(width * numerator / denominator))
+    aspect = usable_aspect(*video.sample_aspect)
+    if abs(aspect - 1) > 0.01:
+        width = max(1, round(width * aspect))
     return (height, width) if video.rotation in {90, 270} else (width, height)

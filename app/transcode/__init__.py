@@ -21,9 +21,10 @@ Invariants; tests bear their names:
 * a source is opened by descriptor, by allow-listed demuxers, without any protocol that could reach another file;
 * when the supervisor returns, the child must be gone.
 
-Modules: ``sniff`` and ``opening`` (the door to a source), ``probe``, ``index``, ``decode``, ``pacing``, ``picture``,
-``encode``, ``passthrough``, ``video``, ``audio``, ``stills``, ``join`` (export), ``check``, ``cmaf`` and ``nal`` (pure
-bytes), ``messages`` and ``reporting`` (the pipe), ``child``, ``sandbox``, ``supervisor``, ``register``.
+Modules: ``sniff`` and ``opening`` (the door to a source), ``probe``, ``index``, ``joined`` (restarted clocks),
+``decoders``, ``decode``, ``telecine`` (film in fields), ``pacing``, ``picture``, ``encode``, ``passthrough``,
+``video``, ``audio``, ``stills``, ``join`` (export), ``check``, ``cmaf`` and ``nal`` (pure bytes), ``messages`` and
+``reporting`` (the pipe), ``child``, ``sandbox``, ``supervisor``, ``register``.
 
 Rejected: FFmpeg's own muxer for fragments (a negative first decode time with B-frames, a lost last duration with
 variable frame rate); one long-lived worker process (a leak or a poisoned codec state would outlive its chunk); work

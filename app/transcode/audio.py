@@ -10,6 +10,7 @@ A run that starts in the middle of the track (a player is waiting far ahead) giv
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator
 from fractions import Fraction
@@ -29,6 +30,7 @@ from app.transcode.encode import Segment, Tally
 from app.transcode.joined import joined_packets
 from app.transcode.messages import InitMade, MakeAudio, SegmentMade
 from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
+from app.transcode.passthrough import UncopyableError
 from app.transcode.picture import FilterChain
 from app.transcode.reporting import Reporter
 
@@ -45,12 +47,14 @@ def make_audio(request: MakeAudio, reporter: Reporter) -> tuple[RenditionFacts, 
     plan = request.plan
     track = plan.track(request.track)
     end_segment = plan.segment_count if request.end_segment is None else request.end_segment
+    if track.kind is AudioKind.COPY:
+        with contextlib.suppress(UncopyableError), open_source(request.source) as opened:
+            cutter = _Cutter(plan, track, request.first_segment, end_segment, reporter)
+            _copy_provably(opened, plan, track, cutter)
+            return (cutter.facts(),)
     with open_source(request.source) as opened:
         cutter = _Cutter(plan, track, request.first_segment, end_segment, reporter)
-        if track.kind is AudioKind.COPY:
-            _copy(opened, plan, track, cutter)
-        else:
-            _encode(opened, plan, track, cutter)
+        _encode(opened, plan, track, cutter)
         return (cutter.facts(),)
 
 
@@ -151,6 +155,14 @@ class _Cutter:
         if not self.is_full:
             raise BugError(f"the sound ended at segment {self._number} of {self._end}")
         return self._tally.facts(start=0, end=self._plan.borders[self._end], checked=self._checked)
+
+
+def _copy_provably(opened: OpenSource, plan: Plan, track: AudioTrack, cutter: _Cutter) -> None:
+    """Copy the track; ``UncopyableError`` when its frames turn out to be damaged and must be decoded instead."""
+    try:
+        _copy(opened, plan, track, cutter)
+    except (BugError, FFmpegError) as error:
+        raise UncopyableError(ErrorCode.DAMAGED_SOURCE, f"The sound cannot be used as it is: {error}") from error
 
 
 def _copy(opened: OpenSource, plan: Plan, track: AudioTrack, cutter: _Cutter) -> None:
@@ -267,7 +279,12 @@ class _Sound:
             if shape != self._shape:
                 yield from self._end_chain()
                 self._shape = shape
-                self._chain = self._build(frame, next_pts)
+                try:
+                    self._chain = self._build(frame, next_pts)
+                except FFmpegError:  # sound of a kind that cannot be: the decoder made it from damaged packets
+                    self._count_error()
+                    self._shape = None
+                    continue
             frame.pts = round((frame.pts * frame.time_base - Fraction(self._origin, TICKS_PER_S)) * frame.sample_rate)
             frame.time_base = Fraction(1, frame.sample_rate)
             for block in self._push(frame):

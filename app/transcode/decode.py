@@ -7,7 +7,6 @@ that a border without one of its own repeats.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -19,9 +18,10 @@ from app.core.errors import ErrorCode, ExpectedError
 from app.media.plan import Plan
 from app.media.planning import MAX_FRAME_RATE
 from app.media.scan import JOINED
-from app.media.source import TICKS_PER_S
+from app.media.source import TICKS_PER_S, usable_aspect
+from app.transcode.decoders import PictureDecoder, is_over
 from app.transcode.joined import joined_packets
-from app.transcode.opening import OpenSource, from_ticks, to_ticks
+from app.transcode.opening import WRAPPING_FORMATS, OpenSource, from_ticks, read_packets, to_ticks
 
 SHORTEST_STEP_TICKS = TICKS_PER_S * 9 // (MAX_FRAME_RATE * 10)
 """Pictures closer to each other than this are thinned out."""
@@ -34,6 +34,28 @@ class Picture(msgspec.Struct, frozen=True):
 
     frame: Any
     ticks: int
+    aspect: float = 1.0
+    """Width of a pixel by its height."""
+
+
+class _PixelAspect:
+    """Follows the shape of the source's pixels.
+
+    What the container says holds for the whole film. Broadcasts and discs say it in the pictures themselves, and may
+    change it from one programme to the next.
+    """
+
+    def __init__(self, stream: Any, container: str) -> None:
+        self._context = stream.codec_context
+        self._follows = container in WRAPPING_FORMATS
+        self._size = self._context.width, self._context.height
+        self._first = stream.sample_aspect_ratio or self._context.sample_aspect_ratio
+
+    def of(self, frame: Any) -> float:
+        """Return the aspect of the picture that was decoded last."""
+        is_other = (frame.width, frame.height) != self._size
+        aspect = self._context.sample_aspect_ratio if self._follows else None if is_other else self._first
+        return usable_aspect(aspect.numerator, aspect.denominator) if aspect else 1.0
 
 
 class ChunkDecoder:
@@ -43,10 +65,8 @@ class ChunkDecoder:
         self._container = opened.container
         self._plan = plan
         self._stream: Any = opened.container.streams[plan.video_stream]
-        context = self._stream.codec_context
-        if not context.is_open:
-            context.thread_type = "AUTO"
-            context.thread_count = threads or (os.cpu_count() or 1)
+        self._decoder = PictureDecoder(self._stream, with_alpha=is_over(plan.filters), threads=threads)
+        self._aspect = _PixelAspect(self._stream, opened.container.format.name)
         self._decode_times: deque[int] = deque()
         """For ``order``: decode times (ticks of the source's clock) of packets whose pictures are still to come."""
         self._begin = 0
@@ -86,6 +106,7 @@ class ChunkDecoder:
         ticks = self._plan.origin_ticks + max(target, 0)
         try:
             self._container.seek(from_ticks(ticks, self._stream.time_base), stream=self._stream)
+            self._decoder.restart()
         except FFmpegError:
             if target > 0:  # a damaged index cannot be searched; the caller steps back to the start
                 return
@@ -107,24 +128,36 @@ class ChunkDecoder:
         numerator, denominator = self._plan.counted_rate
         for number, frame in enumerate(self._decode()):
             if numerator:
-                yield Picture(frame, number * TICKS_PER_S * denominator // numerator)
+                ticks = number * TICKS_PER_S * denominator // numerator
             elif self._decode_times:
-                yield Picture(frame, self._decode_times.popleft() - self._plan.origin_ticks)
+                ticks = self._decode_times.popleft() - self._plan.origin_ticks
+            else:
+                continue
+            yield Picture(frame, ticks, self._aspect.of(frame))
 
     def _timed(self, frames: Iterator[Any]) -> Iterator[Picture]:
         """Give each picture its film time; one that does not rise comes a little after the one before."""
         last: int | None = None
+        length = self._plan.frame_ticks
         for frame in frames:
+            base = frame.time_base or self._stream.time_base
             if frame.pts is None:
-                ticks = 0 if last is None else last + self._plan.frame_ticks
+                ticks = 0 if last is None else last + length
             else:
-                ticks = to_ticks(frame.pts, frame.time_base) - self._plan.origin_ticks
+                ticks = to_ticks(frame.pts, base) - self._plan.origin_ticks
             if last is not None and ticks <= last:
                 ticks = last + max(self._plan.frame_ticks // 2, SHORTEST_STEP_TICKS)
             last = ticks
+            length = self._length_of(frame, base)
             if ticks >= self._begin and frame.is_corrupt:
                 self.errors += 1
-            yield Picture(frame, ticks)
+            yield Picture(frame, ticks, self._aspect.of(frame))
+
+    def _length_of(self, frame: Any, base: Any) -> int:
+        """Return how long a picture is shown: what it says itself (film in fields lasts longer), if that is likely."""
+        nominal = self._plan.frame_ticks
+        own = to_ticks(frame.duration or 0, base)
+        return own if nominal // 2 <= own <= 3 * nominal else nominal
 
     def _decode(self) -> Iterator[Any]:
         packets = self._packets()
@@ -140,7 +173,7 @@ class ChunkDecoder:
             if self._plan.entry == "order" and packet.dts is not None:
                 self._decode_times.append(to_ticks(packet.dts, self._stream.time_base))
             try:
-                frames = packet.decode()
+                frames = self._decoder.decode(packet)
             except FFmpegError:
                 self._count_error()
                 frames = []
@@ -151,12 +184,11 @@ class ChunkDecoder:
     def _packets(self) -> Iterator[Any]:
         if self._plan.entry == JOINED:
             return joined_packets(self._container, self._stream)
-        packets: Iterator[Any] = self._container.demux(self._stream)
-        return packets
+        return read_packets(self._container, [self._stream])
 
     def _flush(self) -> Iterator[Any]:
         try:
-            yield from self._stream.codec_context.decode(None)
+            yield from self._decoder.decode(None)
         except FFmpegError:
             return
 

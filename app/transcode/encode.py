@@ -162,7 +162,7 @@ class RenditionMaker:
 
     def scale(self, shown: Shown) -> Shown:
         """Return the picture in this rendition's size, for ``take`` and for the next smaller rendition."""
-        return Shown(self._filter.apply(shown.frame), shown.ticks, shown.opens_segment)
+        return Shown(self._filter.apply(shown.frame, shown.aspect), shown.ticks, shown.opens_segment)
 
     def take(self, shown: Shown) -> Iterator[Segment]:
         """Encode one scaled picture; yields finished segments."""

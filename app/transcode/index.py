@@ -17,14 +17,13 @@ from app.media.plan import Plan
 from app.media.planning import make_plan
 from app.media.scan import JOINED, AudioScan, Keyframe, PacketScan
 from app.media.source import TICKS_PER_S, SourceInfo
-from app.transcode.joined import JoinedClock, move, shift_of
+from app.transcode.joined import clock_of, move, shift_of
 from app.transcode.messages import IndexSource
 from app.transcode.nal import SPS, ParameterSets, is_idr, is_well_framed, unit_type
-from app.transcode.opening import open_source, to_ticks
+from app.transcode.opening import WRAPPING_FORMATS, open_source, read_packets, to_ticks
 from app.transcode.probe import probe_source
 from app.transcode.reporting import Reporter
 
-_BYTE_ENTRY_FORMATS = {"mpegts", "mpeg"}
 _RATE_WINDOW_TICKS = 6 * TICKS_PER_S
 _CONTINUITY_TICKS = 270
 _MOST_BAD_TIMES = 0.05
@@ -116,19 +115,18 @@ class _Scanner:
         self._missing = 0
         self._discarded = 0
         self._is_damaged = False
-        self._has_clock = container.format.name in _BYTE_ENTRY_FORMATS
-        self._clock = JoinedClock()
+        self._enters_by_byte = container.format.name in WRAPPING_FORMATS
+        self._clock = clock_of(container)
 
     def run(self, reporter: Reporter) -> PacketScan:
         """Read all packets of picture and sound."""
         tallies = {stream.index: _AudioTally(stream) for stream in self._container.streams.audio}
         wanted = [self._video, *self._container.streams.audio]
         try:
-            for packet in self._container.demux(wanted):
+            for packet in read_packets(self._container, wanted):
                 if packet.size == 0:
                     continue
-                if self._has_clock:
-                    move(packet, shift_of(self._clock, packet))
+                move(packet, shift_of(self._clock, packet))
                 if packet.stream_index != self._video.index:
                     tallies[packet.stream_index].take(packet)
                     continue
@@ -191,7 +189,7 @@ class _Scanner:
             shown=tuple(shown),
             keyframes=tuple(sorted({key.pts: key for key in self._keyframes}.values(), key=lambda key: key.pts)),
             last_duration=self._last_duration or _median_step(shown),
-            entry=JOINED if self._clock.joins else "byte" if self._has_clock else "time",
+            entry=JOINED if self._clock.joins else "byte" if self._enters_by_byte else "time",
             joins=self._clock.joins,
             is_copyable=not self._clock.joins
             and self._discarded == 0

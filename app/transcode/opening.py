@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import av
@@ -29,6 +29,10 @@ DEMUXERS = (
 
 _BUFFER_BYTES = 256 << 10
 """Of one read from afar."""
+WRAPPING_FORMATS = {"mpegts", "mpeg"}
+"""Transport and program streams: their clock has 33 bits, and begins anew after 26.5 hours."""
+_CLOCK_ROUND = 1 << 33
+_LONGEST_DELAY = 10 * 90_000
 
 _OPTIONS = {"format_whitelist": DEMUXERS, "max_streams": "256"}
 
@@ -47,8 +51,33 @@ class OpenSource:
             for other in self.container.streams:
                 if other.index != stream.index:
                     other.discard = Discard.all
-        packets: Iterator[Any] = self.container.demux(stream)
-        return packets
+        return read_packets(self.container, [stream])
+
+
+def read_packets(container: av.container.InputContainer, wanted: Sequence[Any]) -> Iterator[Any]:
+    """Yield the packets of the ``wanted`` streams; at the end an empty one each, so that decoders give all they hold.
+
+    Broadcasts and Flash may bring further streams on the way; PyAV stumbles over those at the end, when everything
+    that was wanted has been given.
+    """
+    wraps = container.format.name in WRAPPING_FORMATS
+    try:
+        for packet in container.demux(list(wanted)):
+            if wraps and packet.pts is not None and packet.dts is not None:
+                packet.pts = packet.dts + settled_delay(packet.pts - packet.dts)
+            yield packet
+    except IndexError:
+        return
+
+
+def settled_delay(delay: int) -> int:
+    """Return by how much a picture is shown after it was decoded, when a clock of 33 bits says ``delay``.
+
+    Showing and decoding are never far apart: the clock went round between the two, or one of them is wrong.
+    """
+    half = _CLOCK_ROUND // 2
+    delay = (delay + half) % _CLOCK_ROUND - half
+    return delay if abs(delay) <= _LONGEST_DELAY else 0
 
 
 @contextlib.contextmanager
@@ -99,14 +128,17 @@ def _descriptor(handle: SourceHandle) -> Iterator[int]:
 def _open(fd: int) -> av.container.InputContainer:
     os.lseek(fd, 0, os.SEEK_SET)
     if os.name == "posix":
-        return av.open("fd:", "r", options={**_OPTIONS, "fd": str(fd), "protocol_whitelist": "fd"})
+        options = {**_OPTIONS, "fd": str(fd), "protocol_whitelist": "fd"}
+        return av.open("fd:", "r", options=options, metadata_errors="replace")
     # Windows: FFmpeg's fd protocol needs the C runtime's table, which another runtime's descriptor is not in.
     return _open_file(os.fdopen(os.dup(fd), "rb"))
 
 
 def _open_file(file: Any) -> av.container.InputContainer:
     options = {**_OPTIONS, "protocol_whitelist": "none"}
-    container: av.container.InputContainer = av.open(file, "r", options=options, buffer_size=_BUFFER_BYTES)
+    container: av.container.InputContainer = av.open(
+        file, "r", options=options, buffer_size=_BUFFER_BYTES, metadata_errors="replace"
+    )
     return container
 
 

@@ -26,6 +26,8 @@ class Shown(msgspec.Struct, frozen=True):
     frame: object
     ticks: int
     opens_segment: bool
+    aspect: float = 1.0
+    """Width of a pixel by its height."""
 
 
 class Pacer:
@@ -49,14 +51,14 @@ class Pacer:
                 source = held or picture
                 self.repeated += 1
                 last = self._starts[place]
-                yield Shown(source.frame, last, opens_segment=True)
+                yield Shown(source.frame, last, opens_segment=True, aspect=source.aspect)
                 place += 1
             if picture.ticks >= self._end - NEAR_TICKS:
                 held = held or picture
                 break
             if place < len(self._starts) and abs(picture.ticks - self._starts[place]) <= NEAR_TICKS:
                 last = self._starts[place]
-                yield Shown(picture.frame, last, opens_segment=True)
+                yield Shown(picture.frame, last, opens_segment=True, aspect=picture.aspect)
                 place += 1
             elif place == 0:
                 pass
@@ -64,9 +66,9 @@ class Pacer:
                 self.dropped += 1
             else:
                 last = picture.ticks
-                yield Shown(picture.frame, last, opens_segment=False)
+                yield Shown(picture.frame, last, opens_segment=False, aspect=picture.aspect)
             held = picture
         if held is not None:
             for start in self._starts[place:]:
                 self.repeated += 1
-                yield Shown(held.frame, start, opens_segment=True)
+                yield Shown(held.frame, start, opens_segment=True, aspect=held.aspect)

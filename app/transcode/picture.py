@@ -26,7 +26,8 @@ _TURNS = {
 }
 _MATRICES = {0: "gbr", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
 _HD_HEIGHT = 720
-_TICKS = Fraction(1, TICKS_PER_S)
+_SAME_SHAPE = 0.02
+TICKS = Fraction(1, TICKS_PER_S)
 
 Step = tuple[str, str]
 
@@ -78,8 +79,29 @@ class FilterChain:
     def for_pictures(cls, frame: Any, steps: Sequence[Step]) -> FilterChain:
         """Return a chain for pictures like ``frame``, whose times are film ticks."""
         graph = Graph()
-        source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format.name, time_base=_TICKS)
+        source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format.name, time_base=TICKS)
         return cls(graph, source, steps, sink="buffersink")
+
+    @classmethod
+    def for_transparent_pictures(cls, frame: Any, steps: Sequence[Step], backdrop: str) -> FilterChain:
+        """Return a chain for pictures like ``frame`` that are laid over ``backdrop`` (white or black) first."""
+        graph = Graph()
+        source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format.name, time_base=TICKS)
+        plain = graph.add("format", "gbrap" if frame.format.is_rgb else "yuva444p")
+        split = graph.add("split", "2")
+        level = "maxval" if backdrop == "white" else "minval"
+        if frame.format.is_rgb:
+            back = graph.add("lutrgb", f"r={level}:g={level}:b={level}:a=maxval")
+            over = graph.add("overlay", "format=gbrp")
+        else:
+            back = graph.add("lutyuv", f"y={level}:u=128:v=128:a=255")
+            over = graph.add("overlay", "format=yuv444")
+        source.link_to(plain)
+        plain.link_to(split)
+        split.link_to(back, 0)
+        back.link_to(over, 0, 0)
+        split.link_to(over, 1, 1)
+        return cls(graph, over, steps, sink="buffersink")
 
     @classmethod
     def for_sound(cls, frame: Any, steps: Sequence[Step]) -> FilterChain:
@@ -107,7 +129,13 @@ class FilterChain:
 
 
 def build_chain(frame: Any, steps: Sequence[Step], filters: Sequence[str]) -> FilterChain:
-    """Return a chain of ``steps``; for HDR, the first (which scales) is followed by the table that makes it SDR."""
+    """Return a chain of ``steps``, after a backdrop for transparent pictures.
+
+    For HDR, the first step (which scales) is followed by the table that makes it SDR.
+    """
+    backdrop = next((name.removeprefix("over-") for name in filters if name.startswith("over-")), None)
+    if backdrop is not None and has_alpha(frame):
+        return FilterChain.for_transparent_pictures(frame, steps, backdrop)
     tone = next((name.removeprefix("tonemap-") for name in filters if name.startswith("tonemap-")), None)
     if tone is None:
         return FilterChain.for_pictures(frame, steps)
@@ -127,34 +155,61 @@ def build_chain(frame: Any, steps: Sequence[Step], filters: Sequence[str]) -> Fi
         )
 
 
+def has_alpha(frame: Any) -> bool:
+    """Whether a picture has transparent parts."""
+    return any(component.is_alpha for component in frame.format.components)
+
+
 class RenditionFilter:
     """Brings pictures to one rendition; rebuilt when the source's size or format changes on the way."""
 
     def __init__(self, plan: Plan, rendition: Rendition, *, is_scaled: bool = False) -> None:
         """``is_scaled`` says that pictures come from a larger rendition's filter: upright, in final colours."""
+        self._is_scaled = is_scaled
         self._filters = () if is_scaled else plan.filters
         self._size = rendition.width, rendition.height
         self._shape: tuple[Any, ...] | None = None
         self._chain: FilterChain | None = None
 
-    def apply(self, frame: Any) -> Any:
-        """Return the picture for the encoder; a new frame, whose time the caller sets."""
-        shape = (frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range))
+    def apply(self, frame: Any, aspect: float = 1.0) -> Any:
+        """Return the picture for the encoder; a new frame, whose time the caller sets.
+
+        ``aspect`` is the width of a pixel by its height. A picture of another shape than the rendition's (the source
+        changed on the way) is shown whole, between black bars.
+        """
+        shape = (frame.width, frame.height, frame.format.name, int(frame.colorspace), int(frame.color_range), aspect)
         if self._chain is None or shape != self._shape:
             self._shape = shape
-            self._chain = build_chain(frame, self._steps(frame), self._filters)
+            self._chain = build_chain(frame, self._steps(frame, aspect), self._filters)
         self._chain.push(frame)
         return next(self._chain.pull())
 
-    def _steps(self, frame: Any) -> list[Step]:
+    def _steps(self, frame: Any, aspect: float) -> list[Step]:
         upright = upright_steps(self._filters)
         turned = any(name == "transpose" for name, _ in upright)
-        width, height = self._size
+        shown = frame.width * aspect / frame.height
+        width, height = self._size if self._is_scaled else fitted_size(1 / shown if turned else shown, self._size)
         steps: list[Step] = []
         if self._filters or not _is_final(frame, width, height):
             steps.append(scale_step(frame, width, height, turned=turned))
-        steps += [("format", "yuv420p"), *upright, ("setsar", "1")]
-        return steps
+        steps += [("format", "yuv420p"), *upright]
+        if (width, height) != self._size:
+            steps.append(("pad", f"{self._size[0]}:{self._size[1]}:(ow-iw)/2:(oh-ih)/2"))
+        return [*steps, ("setsar", "1")]
+
+
+def fitted_size(shape: float, size: tuple[int, int]) -> tuple[int, int]:
+    """Return the even (width, height) in which a picture of ``shape`` (width by height) is shown within ``size``.
+
+    A difference that comes from rounding sizes to whole pixels is none.
+    """
+    width, height = size
+    rounding = _SAME_SHAPE + 3 / min(width, height)
+    if abs(shape * height / width - 1) <= rounding:
+        return size
+    if shape * height > width:
+        return width, max(2, round(width / shape / 2) * 2)
+    return max(2, round(height * shape / 2) * 2), height
 
 
 def _is_final(frame: Any, width: int, height: int) -> bool:
@@ -171,18 +226,25 @@ class Deinterlacer:
 
     def __init__(self) -> None:
         self._chain: FilterChain | None = None
+        self._shape: tuple[Any, ...] = ()
 
     def run(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
         """Yield progressive pictures; needs one picture more on both sides of what is used."""
         for picture in pictures:
-            if self._chain is None:
-                self._chain = FilterChain.for_pictures(
-                    picture.frame, [("bwdif", "mode=send_field:parity=auto:deint=all")]
-                )
-            picture.frame.time_base = _TICKS
-            picture.frame.pts = picture.ticks
-            self._chain.push(picture.frame)
+            frame = picture.frame
+            shape = (frame.width, frame.height, frame.format.name, picture.aspect)
+            if shape != self._shape:
+                yield from self._end()
+                self._shape = shape
+                self._chain = FilterChain.for_pictures(frame, [("bwdif", "mode=send_field:parity=auto:deint=all")])
+            frame.time_base = TICKS
+            frame.pts = picture.ticks
+            if self._chain is not None:
+                self._chain.push(frame)
             yield from self._pull()
+        yield from self._end()
+
+    def _end(self) -> Iterator[Picture]:
         if self._chain is not None:
             self._chain.push(None)
             yield from self._pull()
@@ -192,4 +254,4 @@ class Deinterlacer:
             return
         for frame in self._chain.pull():
             ticks = frame.pts * frame.time_base * TICKS_PER_S
-            yield Picture(frame, int(ticks))
+            yield Picture(frame, int(ticks), self._shape[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import av
@@ -11,12 +11,16 @@ from av.error import FFmpegError
 from av.stream import Disposition
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.media.planning import MAX_PIXELS, too_large
+from app.media.planning import MAX_PIXELS, too_large, unknown_colours
 from app.media.source import TICKS_PER_S, AudioStream, SourceInfo, TextStream, VideoStream
-from app.transcode.opening import OpenSource
+from app.transcode.decoders import PictureDecoder, has_alpha_beside
+from app.transcode.opening import OpenSource, read_packets
+from app.transcode.telecine import TELECINE_PICTURES, looks_telecined
 
 BITMAP_CODECS = {"hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle", "xsub", "pgssub", "dvdsub", "dvbsub"}
 _SAMPLED_PICTURES = 8
+_MIDDLE_GREY = 128
+_TALLEST_TELECINE = 1088
 _RAW_FORMATS = {"h264", "hevc", "mpegvideo", "m4v", "vc1"}
 _PRIMARIES = {1: "bt709", 5: "bt470bg", 6: "smpte170m", 9: "bt2020"}
 _TRANSFERS = {1: "bt709", 6: "smpte170m", 14: "bt2020-10", 15: "bt2020-12", 16: "smpte2084", 18: "arib-std-b67"}
@@ -36,6 +40,8 @@ def probe_source(opened: OpenSource) -> SourceInfo:
         )
     if video.codec_context is not None and video.codec_context.width * video.codec_context.height > MAX_PIXELS:
         raise too_large(video.codec_context.width, video.codec_context.height)
+    if opened.boxes is not None and opened.boxes.dolby_vision_profile == 5:
+        raise unknown_colours()
     if video.codec_context is None:
         raise ExpectedError(
             ErrorCode.NO_DECODER, f"No decoder for the film's picture ({_tag_of(video)}) is built in; convert it first."
@@ -98,7 +104,7 @@ def _describe_video(opened: OpenSource, stream: av.VideoStream) -> VideoStream:
         sample_aspect=(aspect.numerator, aspect.denominator) if aspect and aspect > 0 else (1, 1),
         pixel_format=context.pix_fmt or "",
         bit_depth=_bit_depth(context),
-        has_alpha=_has_alpha(context) or stream.metadata.get("alpha_mode") == "1",
+        has_alpha=_has_alpha(context) or has_alpha_beside(stream),
         primaries=_PRIMARIES.get(int(primaries or 2), ""),
         transfer=_TRANSFERS.get(int(transfer or 2), ""),
         matrix=_MATRICES.get(int(context.colorspace), ""),
@@ -173,6 +179,7 @@ def _with_sampled_pictures(opened: OpenSource, info: SourceInfo) -> SourceInfo:
     if len(pictures) == 1 and info.container in {"gif", "apng"}:
         raise ExpectedError(ErrorCode.PICTURE, "This is a picture, not a video.")
     first = pictures[0]
+    has_alpha = info.video.has_alpha or _has_alpha(first)
     rotation, mirrored = _turn_of(first)
     interlaced = sum(picture.interlaced_frame for picture in pictures) * 2 > len(pictures)
     video = info.video
@@ -183,6 +190,9 @@ def _with_sampled_pictures(opened: OpenSource, info: SourceInfo) -> SourceInfo:
         "width": first.width,
         "height": first.height,
         "pixel_format": first.format.name,
+        "has_alpha": has_alpha,
+        "backdrop": choose_backdrop(pictures) if has_alpha else "",
+        "is_telecined": _is_telecined(opened, info.video, interlaced=interlaced),
     }
     values = {name: getattr(video, name) for name in video.__struct_fields__}
     return SourceInfo(**{**_values_of(info), "video": VideoStream(**{**values, **changed})})
@@ -195,24 +205,63 @@ def _values_of(info: SourceInfo) -> dict[str, Any]:
 def _sample_pictures(container: av.container.InputContainer, stream: Any, declared: int | None) -> Iterator[Any]:
     """Yield a few pictures from the start and, in a longer film, from a third of it."""
     places = [0, declared // 3] if declared and declared > 20 * TICKS_PER_S else [0]
+    decoder = PictureDecoder(stream, with_alpha=True)
     for place in places:
         taken = 0
         with contextlib.suppress(FFmpegError):
             if place:
                 container.seek(place * av.time_base // TICKS_PER_S)
-            for picture in _decode_leniently(container, stream):
+                decoder.restart()
+            for picture in _decode_leniently(container, stream, decoder):
                 yield picture
                 taken += 1
                 if taken >= _SAMPLED_PICTURES:
                     break
 
 
-def _decode_leniently(container: av.container.InputContainer, stream: Any) -> Iterator[Any]:
-    for packet in container.demux(stream):
+def _decode_leniently(container: Any, stream: Any, decoder: PictureDecoder) -> Iterator[Any]:
+    for packet in read_packets(container, [stream]):
         try:
-            yield from packet.decode()
+            yield from decoder.decode(packet)
         except FFmpegError:
             continue
+
+
+def choose_backdrop(pictures: Sequence[Any]) -> str:
+    """Return what transparent pictures are laid over: black below what is mostly light, white below what is dark."""
+    import numpy as np  # noqa: PLC0415 (numpy doubles the start time of a child)
+
+    light = weight = 0.0
+    for picture in pictures:
+        pixels = picture.to_ndarray(format="rgba").astype(np.float32)
+        light += float((pixels[..., :3].mean(axis=2) * pixels[..., 3]).sum())
+        weight += float(pixels[..., 3].sum())
+    return "black" if light > _MIDDLE_GREY * weight else "white"
+
+
+def _is_telecined(opened: OpenSource, video: VideoStream, *, interlaced: bool) -> bool:
+    """Whether the film was spread over fields; looks at pictures from several places of what could be such a film."""
+    numerator, denominator = video.frame_rate
+    is_thirty = 29.5 * denominator < numerator < 30.5 * denominator
+    if not interlaced or not is_thirty or video.height > _TALLEST_TELECINE:
+        return False
+    stream = opened.container.streams[video.index]
+    verdicts = [looks_telecined(pictures) for pictures in _stretches(opened, stream) if len(pictures) > 1]
+    told = [one for one in verdicts if one is not None]
+    return bool(told) and all(told)
+
+
+def _stretches(opened: OpenSource, stream: Any) -> Iterator[list[Any]]:
+    """Yield a run of neighbouring pictures from each of a few places."""
+    container = opened.container
+    length = container.duration or 0
+    places = [length // 5, length // 2, length * 4 // 5] if length > 30 * av.time_base else [0]
+    decoder = PictureDecoder(stream, with_alpha=False)
+    for place in places:
+        with contextlib.suppress(FFmpegError):
+            container.seek(place)
+            pictures = _decode_leniently(container, stream, decoder)
+            yield [picture for _, picture in zip(range(TELECINE_PICTURES), pictures, strict=False)]
 
 
 def _turn_of(picture: Any) -> tuple[int, bool]:

@@ -16,6 +16,8 @@ from app.core.errors import ErrorCode, ExpectedError
 
 HEAD_BYTES = 4096
 _MOOV_LIMIT = 256 << 20
+_MATROSKA_HEADERS = 1 << 16
+"""Bytes from the start in which the tracks are described, before any picture."""
 _PROTECTED_ENTRIES = {b"encv", b"enca", b"drmi", b"drms"}
 _PICTURE_BRANDS = {b"heic", b"heix", b"mif1", b"avif", b"msf1", b"heim", b"heis"}
 
@@ -67,6 +69,8 @@ def refuse_what_is_no_film(file: Readable) -> BoxFacts | None:
             raise error()
     if head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"}:
         return _refuse_broken_boxes(file)
+    if head.startswith(b"\x1aE\xdf\xa3"):
+        return BoxFacts(has_movie=True, is_protected=False, dolby_vision_profile=_profile_in_matroska(file))
     return None
 
 
@@ -132,6 +136,14 @@ def _dolby_vision_profile(movie: bytes) -> int | None:
         if place >= 0 and place + 8 <= len(movie):
             return movie[place + 6] >> 1
     return None
+
+
+def _profile_in_matroska(file: ByteFile) -> int | None:
+    """Return the profile in a track's BlockAdditionMapping: its type names the box, its extra data are the body."""
+    head = file.read(0, _MATROSKA_HEADERS)
+    place = max(head.find(b"\x41\xe7\x84dvcC"), head.find(b"\x41\xe7\x84dvvC"))
+    data = head.find(b"\x41\xed", place, place + 64) if place >= 0 else -1
+    return head[data + 5] >> 1 if 0 <= data < len(head) - 5 else None
 
 
 def _is_playlist(head: bytes) -> bool:

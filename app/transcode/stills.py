@@ -21,9 +21,10 @@ from app.media.plan import Plan
 from app.media.scan import JOINED
 from app.media.source import TICKS_PER_S
 from app.transcode.decode import ChunkDecoder
+from app.transcode.decoders import PictureDecoder, is_over
 from app.transcode.joined import joined_packets
 from app.transcode.messages import MakeStills, StillMade
-from app.transcode.opening import OpenSource, from_ticks, open_source, to_ticks
+from app.transcode.opening import OpenSource, from_ticks, open_source, read_packets, to_ticks
 from app.transcode.picture import FilterChain, Step, build_chain, scale_step, upright_steps
 from app.transcode.reporting import Reporter
 
@@ -33,6 +34,8 @@ POSTER_WIDTH = 640
 _LONGEST_INTERVAL_S = 10
 _MOST_TILES_OF_A_SHORT_FILM = 50
 _POSTER_SHARES = (0.1, 0.2, 0.35, 0.5)
+_TALLEST = 4
+"""How many times taller than wide a still may be."""
 _JPEG_QUALITY = 4
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
@@ -43,8 +46,8 @@ def make_stills(request: MakeStills, reporter: Reporter) -> StillsInfo:
     plan = request.plan
     best = plan.renditions[0]
     shape = best.width / best.height
-    tile = TILE_WIDTH, max(2, round(TILE_WIDTH / shape / 2) * 2)
-    poster = min(POSTER_WIDTH, best.width) // 2 * 2, max(2, round(min(POSTER_WIDTH, best.width) / shape / 2) * 2)
+    tile = _still_size(TILE_WIDTH, shape)
+    poster = _still_size(max(2, min(POSTER_WIDTH, best.width) // 2 * 2), shape)
     interval = thumbnail_interval(plan.duration_ticks)
     moments = list(range(0, plan.duration_ticks, interval))
     with open_source(request.source) as opened:
@@ -64,6 +67,11 @@ def make_stills(request: MakeStills, reporter: Reporter) -> StillsInfo:
     )
 
 
+def _still_size(width: int, shape: float) -> tuple[int, int]:
+    """Return the even size of a still; a film like a ribbon gets a shorter one."""
+    return width, min(_TALLEST * width, max(2, round(width / shape / 2) * 2))
+
+
 def thumbnail_interval(duration_ticks: int) -> int:
     """Return the distance of thumbnails: whole seconds, 1 to 10, about fifty in a short film."""
     seconds = duration_ticks // TICKS_PER_S // _MOST_TILES_OF_A_SHORT_FILM + 1
@@ -78,7 +86,8 @@ class _Keyframes:
         self._container = opened.container
         self._plan = plan
         self._stream: Any = opened.container.streams[plan.video_stream]
-        self._stream.codec_context.skip_frame = "NONKEY"
+        self._decoder = PictureDecoder(self._stream, with_alpha=is_over(plan.filters))
+        self._decoder.context.skip_frame = "NONKEY"
 
     def at(self, moments: Sequence[int]) -> Iterator[Any]:
         """Yield one frame per moment (rising); the nearest there is where a part cannot be decoded."""
@@ -91,7 +100,7 @@ class _Keyframes:
 
     def _first_picture(self) -> Any:
         """Return the first picture that can be decoded at all; a cut file cannot be searched."""
-        self._stream.codec_context.skip_frame = "DEFAULT"
+        self._decoder.context.skip_frame = "DEFAULT"
         pictures = ChunkDecoder(self._opened, self._plan).pictures(0, chunk=0)
         first = next(pictures, None)
         return first.frame if first is not None else None
@@ -101,23 +110,22 @@ class _Keyframes:
             ticks = from_ticks(self._plan.origin_ticks + moment, self._stream.time_base)
             try:
                 self._container.seek(ticks, stream=self._stream)
-                yield next(iter(self._container.decode(self._stream)), None)
+                self._decoder.restart()
+                yield next(self._decoder.decode_all(read_packets(self._container, [self._stream])), None)
             except FFmpegError:
                 yield None
 
     def _all(self) -> Iterator[Any]:
-        if self._plan.entry != JOINED:
-            yield from self._container.decode(self._stream)
-            return
-        for packet in joined_packets(self._container, self._stream):
-            yield from packet.decode()
+        if self._plan.entry == JOINED:
+            return self._decoder.decode_all(joined_packets(self._container, self._stream))
+        return self._decoder.decode_all(read_packets(self._container, [self._stream]))
 
     def _in_one_pass(self, moments: Sequence[int]) -> Iterator[Any]:
         wanted = list(moments)
         last: Any = None
         try:
             for frame in self._all():
-                ticks = to_ticks(frame.pts or 0, frame.time_base) - self._plan.origin_ticks
+                ticks = to_ticks(frame.pts or 0, frame.time_base or self._stream.time_base) - self._plan.origin_ticks
                 while wanted and ticks > wanted[0]:
                     yield last if last is not None else frame
                     wanted.pop(0)

@@ -24,6 +24,7 @@ import msgspec
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.film import RenditionFacts
 from app.media.plan import Chunk, Plan, Rendition, RenditionKind
+from app.media.planning import UNTELECINE
 from app.transcode.check import WHOLE_GROUP, check_video_segment
 from app.transcode.decode import SHORTEST_STEP_TICKS, ChunkDecoder, Picture
 from app.transcode.encode import RenditionMaker, Segment
@@ -33,6 +34,7 @@ from app.transcode.pacing import Pacer, Shown
 from app.transcode.passthrough import UncopyableError, copy_chunk
 from app.transcode.picture import Deinterlacer
 from app.transcode.reporting import Reporter
+from app.transcode.telecine import Untelecine
 
 _QUEUE_PICTURES = 8
 
@@ -192,9 +194,12 @@ class _ChunkEncoding:
         )
 
     def _pictures(self, decoder: ChunkDecoder) -> Iterator[Picture]:
-        interlaced = "deinterlace" in self._plan.filters
-        pictures = decoder.pictures(self._borders[0], chunk=self._chunk.number, early=interlaced)
-        return Deinterlacer().run(pictures) if interlaced else pictures
+        filters = self._plan.filters
+        fields = "deinterlace" in filters or UNTELECINE in filters
+        pictures = decoder.pictures(self._borders[0], chunk=self._chunk.number, early=fields)
+        if UNTELECINE in filters:
+            return Untelecine(self._plan).run(pictures)
+        return Deinterlacer().run(pictures) if fields else pictures
 
     def _feed(self, workers: Sequence[_Worker], shown: Iterator[Shown]) -> int:
         start, length = self._borders[0], max(1, self._borders[-1] - self._borders[0])

@@ -239,14 +239,17 @@ def test_a_cut_film_without_a_declared_length_is_warned_of() -> None:
     assert "damaged or cut" in warning
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [({"dolby_vision_profile": 5}, "Dolby")],
-    ids=str,
-)
-def test_colours_that_are_not_converted_must_not_be_published_silently(changes: dict[str, Any], word: str) -> None:
-    (warning,) = plan_of(picture=video(**changes)).warnings
-    assert word in warning
+def test_colours_that_cannot_be_converted_must_not_be_published() -> None:
+    with pytest.raises(ExpectedError) as caught:
+        plan_of(picture=video(dolby_vision_profile=5))
+    assert caught.value.code is ErrorCode.NO_DECODER
+    assert "Dolby Vision" in caught.value.message
+
+
+def test_a_time_stamp_gone_wild_must_not_make_a_film_of_days() -> None:
+    with pytest.raises(ExpectedError) as caught:
+        plan_of(packets=scan(shown=(0, 3000, seconds(200 * 3600))))
+    assert caught.value.code is ErrorCode.DAMAGED_SOURCE
 
 
 def test_repaired_times_are_warned_of() -> None:
