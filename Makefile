@@ -1,5 +1,6 @@
 # Everything a newcomer needs; each target sets up what is missing and does no work twice.
 #   make demo [FILE=film.mp4]   make run   make test   make bench   make check   make soak   make package
+#   make corpus DIR=films       make fuzz MINUTES=10
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,10 +8,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 HLS_JS := .judges/node_modules/hls.js/package.json
 FILE ?=
+DIR ?=
 
 MINUTES ?= 10
 
-.PHONY: demo run test check bench soak package clean system judges
+.PHONY: demo run test check bench soak corpus fuzz package clean system judges
 
 demo: $(READY) system
 	$(BIN)/hearthreel demo $(if $(FILE),"$(FILE)")
@@ -34,6 +36,16 @@ bench: $(READY) system
 # Histories of many devices with lossy networks, crashes and restores, on the real queue code, for MINUTES minutes.
 soak: $(READY)
 	$(BIN)/python -m tests.simulation --minutes $(MINUTES)
+
+# Makes a film of every file in DIR (or of inputs of our own) and compares it with its source; one line for each.
+corpus: $(READY) system
+	@packaging/install-system-libraries ffmpeg
+	$(BIN)/python -m tests.corpus $(if $(DIR),"$(DIR)")
+
+# Breaks small films for MINUTES minutes and sees what the media child does with them; keeps what fails in .fuzz/.
+fuzz: $(READY) system
+	@packaging/install-system-libraries ffmpeg
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 # One folder under dist/ with the program and all it needs; it must play a film before it counts as built.
 package: $(READY) system
