@@ -1,0 +1,1 @@
+"""Mutated films against the real door, child and supervisor: ``make fuzz MINUTES=…`` or ``python -m tests.fuzz``."""
