@@ -37,6 +37,7 @@ from app.transcode.reporting import Reporter
 _WARM_UP_FRAMES = 4
 _ENTRY_MARGIN_TICKS = 2 * TICKS_PER_S
 _MOST_DECODE_ERRORS = 2000
+_LONG_HOLE_S = 5
 _CENTRE_DOWN = 0.707
 _SURROUND_DOWN = 0.5
 _INIT_OPTIONS = {"movflags": "empty_moov+default_base_moof+frag_keyframe", "use_editlist": "0"}
@@ -254,6 +255,8 @@ class _Sound:
         self._rate = track.sample_rate
         self._first = first_sample
         self._errors = 0
+        self._next = first_sample
+        """The sample that comes next."""
         self._chain: FilterChain | None = None
         self._shape: tuple[Any, ...] | None = None
 
@@ -273,35 +276,50 @@ class _Sound:
 
     def _resampled(self) -> Iterator[Any]:
         self._enter()
-        next_pts = self._first
+        self._next = self._first
         for frame in self._decode():
+            start = frame.pts * frame.time_base - Fraction(self._origin, TICKS_PER_S)
+            yield from self._fill_long_hole(round(start * self._rate))
             shape = (frame.format.name, frame.layout.name, frame.sample_rate)
             if shape != self._shape:
                 yield from self._end_chain()
                 self._shape = shape
                 try:
-                    self._chain = self._build(frame, next_pts)
+                    self._chain = self._build(frame, self._next)
                 except FFmpegError:  # sound of a kind that cannot be: the decoder made it from damaged packets
                     self._count_error()
                     self._shape = None
                     continue
-            frame.pts = round((frame.pts * frame.time_base - Fraction(self._origin, TICKS_PER_S)) * frame.sample_rate)
+            frame.pts = round(start * frame.sample_rate)
             frame.time_base = Fraction(1, frame.sample_rate)
-            for block in self._push(frame):
-                next_pts += block.samples
-                yield block
+            yield from self._push(frame)
         yield from self._end_chain()
+
+    def _fill_long_hole(self, start: int) -> Iterator[Any]:
+        """Yield silence up to sample ``start`` when that is far ahead; ``aresample`` would make it in one piece."""
+        if start - self._next <= _LONG_HOLE_S * self._rate:
+            return
+        yield from self._end_chain()
+        self._shape = None
+        while start - self._next >= AAC_FRAME_SAMPLES:
+            self._next += AAC_FRAME_SAMPLES
+            yield _silence(AAC_FRAME_SAMPLES, self._rate)
 
     def _push(self, frame: Any) -> Iterator[Any]:
         if self._chain is not None:
             self._chain.push(frame)
-            yield from self._chain.pull()
+            yield from self._pulled(self._chain)
 
     def _end_chain(self) -> Iterator[Any]:
         if self._chain is not None:
             self._chain.push(None)
-            yield from self._chain.pull()
+            yield from self._pulled(self._chain)
             self._chain = None
+
+    def _pulled(self, chain: FilterChain) -> Iterator[Any]:
+        for block in chain.pull():
+            self._next += block.samples
+            yield block
 
     def _enter(self) -> None:
         if self._first == 0 or self._joined:

@@ -138,7 +138,7 @@ def _dolby_vision_profile(movie: bytes) -> int | None:
     return None
 
 
-def _profile_in_matroska(file: ByteFile) -> int | None:
+def _profile_in_matroska(file: Readable) -> int | None:
     """Return the profile in a track's BlockAdditionMapping: its type names the box, its extra data are the body."""
     head = file.read(0, _MATROSKA_HEADERS)
     place = max(head.find(b"\x41\xe7\x84dvcC"), head.find(b"\x41\xe7\x84dvvC"))

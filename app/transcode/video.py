@@ -177,9 +177,9 @@ class _ChunkEncoding:
             workers[0].pictures.put(None)
             for worker in workers:
                 worker.join()
-        _raise_first_error(workers)
         if count == 0:
             raise ExpectedError(ErrorCode.DAMAGED_SOURCE, "No picture of this part of the source can be decoded.")
+        _raise_first_error(workers)
         start, end = self._borders[0], self._borders[-1]
         return tuple(
             maker.facts(

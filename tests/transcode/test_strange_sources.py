@@ -11,6 +11,7 @@ import pytest
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.planning import UNTELECINE
 from app.media.scan import JOINED
+from app.media.sound import AAC_FRAME_SAMPLES
 from app.media.source import TICKS_PER_S
 from app.transcode.opening import settled_delay
 from app.transcode.picture import fitted_size
@@ -206,3 +207,16 @@ def test_sound_that_turns_out_damaged_is_decoded_not_copied(film: Path, shelf: P
     path.write_bytes(data)
     _, samples = sound(make_sound(path, plan).reporter.bytes_of("a0"))
     assert samples.shape[1] / 48_000 == pytest.approx(12, abs=0.1)
+
+
+def test_sound_after_a_long_hole_is_where_it_belongs_and_silence_needs_no_memory(film: Path, shelf: Path) -> None:
+    path = shelf / "long hole.mkv"
+    still = ("-f", "lavfi", "-i", "color=gray:s=160x90:r=1:d=1210")
+    ffmpeg(*still, "-itsoffset", "1200", "-i", film, "-map", "0", "-map", "1:a", *X264, "-c:a", "flac", path)
+    _, plan = index(path)
+    first, samples = sound(make_sound(path, plan).reporter.bytes_of("a0"))
+    assert first == 0
+    loud = np.abs(samples[0]).reshape(-1, AAC_FRAME_SAMPLES).max(axis=1) > 0.01
+    begin = plan.duration_ticks / TICKS_PER_S - 12
+    assert begin > 1000
+    assert float(np.argmax(loud)) * AAC_FRAME_SAMPLES / 48_000 == pytest.approx(begin, abs=0.05)
