@@ -27,7 +27,7 @@ import msgspec
 
 from app.queue.feed import Applied, Changes, FeedCursor, FeedRow
 
-ROWS_PER_ANSWER = 200
+ROWS_PER_ANSWER = 500
 BYTES_PER_ANSWER = 1 << 20
 """More only for a single row that is larger; the film of a long evening has some hundred kilobytes."""
 ASK_AGAIN_AFTER_S = 5.0
