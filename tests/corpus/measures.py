@@ -89,7 +89,9 @@ def differing_silence_s(source: Line, made: Line) -> float:
         return 0.0
     a, b = levels
     differ = ((a < _SILENT * peak) & (b > _LOUD * peak)) | ((b < _SILENT * peak) & (a > _LOUD * peak))
-    return float(differ.sum()) * _GRAIN_S
+    padded = np.pad(differ, 1)
+    lasting = differ & (padded[:-2] | padded[2:])  # a single grain is where a sound begins or ends, not a hole
+    return float(lasting.sum()) * _GRAIN_S
 
 
 def lags(source: Line, made: Line) -> list[Lag]:
