@@ -369,6 +369,11 @@ def _say_film(terminal: Terminal, film: api.FilmSnapshot) -> None:
         f"{film.state}, {format_seconds(film.duration_s)}, {format_bytes(film.size_bytes)}",
         *(f"  picture {one.name}: {one.width}x{one.height} {one.codecs} ({one.kind})" for one in film.renditions),
         *(f"  sound {one.name}: {one.label}" for one in film.audio),
+        *(f"  text {one.name}: {one.label}" for one in film.text),
+        *(
+            f"  chapter {number}: {format_seconds(one.start_s)}  {one.title}".rstrip()
+            for number, one in enumerate(film.chapters, 1)
+        ),
         *(f"warning: {text}" for text in film.warnings),
     ]
     terminal.result(film, "\n".join(lines))

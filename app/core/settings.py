@@ -6,6 +6,7 @@ version can share a data directory.
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +73,18 @@ def _parse_choice(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _parse_charset(text: str) -> str:
+    """Return ``auto`` or the name of an encoding of text, as Python spells it."""
+    try:
+        if text != "auto" and isinstance("".encode(text), bytes):
+            return codecs.lookup(text).name
+    except (LookupError, ValueError, TypeError):
+        text = ""
+    if text != "auto":
+        raise ValueError("auto, or an encoding such as cp1251 or shift-jis")
+    return text
+
+
 SETTINGS: dict[str, Setting] = {
     "worker.enabled": Setting(default=True, parse=_parse_bool, about="whether this device transcodes"),
     "vault.copies": Setting(default=2, parse=_parse_count(1, 20), about="on how many devices each film is kept"),
@@ -87,6 +100,9 @@ SETTINGS: dict[str, Setting] = {
     ),
     "discovery": Setting(default=True, parse=_parse_bool, about="whether devices find each other in the local network"),
     "listen.port": Setting(default=0, parse=_parse_count(0, 65535), about="port for other devices; 0 picks one"),
+    "text.charset": Setting(
+        default="auto", parse=_parse_charset, about="how subtitle files that are not Unicode are written"
+    ),
     "profile": Setting(
         default="default", parse=_parse_choice("default", "passthrough"), about="how new films are transcoded"
     ),

@@ -95,6 +95,28 @@ class TrackSnapshot(Snapshot, frozen=True, kw_only=True):
     language: str
 
 
+class TextSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One text track of a film."""
+
+    name: str
+    label: str
+    language: str
+    is_default: bool = False
+    is_forced: bool = False
+    is_hearing_impaired: bool = False
+    address: str | None = None
+    """Where an open player finds it, as WebVTT."""
+
+
+class ChapterSnapshot(Snapshot, frozen=True, kw_only=True):
+    """One chapter of a film."""
+
+    start_s: float
+    end_s: float
+    title: str
+    """Empty when it is only called by its number."""
+
+
 class RenditionSnapshot(Snapshot, frozen=True, kw_only=True):
     """One rendition of a film."""
 
@@ -121,6 +143,8 @@ class FilmSnapshot(Snapshot, frozen=True, kw_only=True):
     trashed_at_ms: int | None = None
     renditions: tuple[RenditionSnapshot, ...] = ()
     audio: tuple[TrackSnapshot, ...] = ()
+    text: tuple[TextSnapshot, ...] = ()
+    chapters: tuple[ChapterSnapshot, ...] = ()
     warnings: tuple[str, ...] = ()
     has_poster: bool = False
     copies: int = 1
@@ -161,6 +185,8 @@ class PlayerSnapshot(Snapshot, frozen=True, kw_only=True):
     """Playlist in which the gateway adapts; for the desktop player."""
     duration_s: float
     audio: tuple[TrackSnapshot, ...] = ()
+    text: tuple[TextSnapshot, ...] = ()
+    chapters: tuple[ChapterSnapshot, ...] = ()
     sheets: str | None = None
     """Address prefix of the trickplay sheets (``sheets + "0.jpg"``), when there are any."""
     sheet_layout: SheetLayout | None = None

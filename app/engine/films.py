@@ -25,8 +25,8 @@ from app.engine.wanted import WantedTasks
 from app.media.film import Film, PublishStage, StillsResult, TaskResult
 from app.media.plan import Plan, plan_hash
 from app.playback.source import INIT_NUMBER, FilmLayout, StillKind, film_layout
-from app.queue.machine import JobState, job_status, outcome_counts, tasks_that_count
-from app.queue.rows import JobRow
+from app.queue.machine import JobState, TaskState, held_state, job_status, outcome_counts, tasks_that_count
+from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore
 from app.queue.targets import Target, TaskKind, decode_index_result, format_target
 from app.storage.shard_store import MissingShardError
@@ -35,6 +35,7 @@ Bring = Callable[[str], Awaitable[None]]
 
 _CACHED_BUNDLES = 512
 _CACHED_VIEWS = 64
+_MADE_OF_SEGMENTS = tuple(f"{kind}/" for kind in (TaskKind.VIDEO, TaskKind.AUDIO, TaskKind.TEXT))
 
 
 class FilmView(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +56,12 @@ class FilmView(msgspec.Struct, frozen=True, kw_only=True):
 
     def target_of(self, name: str, number: int) -> str:
         """Return the target of the task that makes a piece; raises ``ExpectedError`` no-such-id."""
-        if not self.layout.has(name) or not INIT_NUMBER <= number < self.plan.segment_count:
+        if not self.layout.has_piece(name, number):
             raise ExpectedError(
                 ErrorCode.NO_SUCH_ID, f"This film has no piece {name}/{number}; load its playlist again."
             )
+        if any(track.name == name for track in self.plan.text):
+            return format_target(Target(kind=TaskKind.TEXT, plan=self.plan_hash, name=name))
         if any(track.name == name for track in self.plan.audio):
             return format_target(Target(kind=TaskKind.AUDIO, plan=self.plan_hash, name=name))
         chunk = self.plan.chunk_of(max(number, 0))
@@ -98,6 +101,7 @@ def view_of(store: JobStore, job: JobRow) -> FilmView:
             measured=film.rates if film is not None else (),
             is_complete=is_full,
             stills=stills.info if stills is not None else None,
+            lacking=_lacking(job, tasks, plan, name, bundles, goes_on=goes_on and not is_full),
         ),
         bundles=bundles,
         stills=stills,
@@ -114,20 +118,32 @@ def _no_plan(job: JobRow, trouble: str | None) -> ExpectedError:
     )
 
 
+def _lacking(
+    job: JobRow, tasks: Iterable[TaskRow], plan: Plan, name: str, bundles: Mapping[str, str], *, goes_on: bool
+) -> frozenset[str]:
+    """Return the text tracks that will not come: those that failed, or once nothing is made any more, are not there."""
+    failed = {task.target for task in tasks if held_state(job, task) is TaskState.FAILED}
+    targets = {track.name: format_target(Target(kind=TaskKind.TEXT, plan=name, name=track.name)) for track in plan.text}
+    return frozenset(
+        track for track, target in targets.items() if target not in bundles and (target in failed or not goes_on)
+    )
+
+
 def _bundles_of_film(film: Film, plan: str) -> dict[str, str]:
     chunks = {
         format_target(Target(kind=TaskKind.VIDEO, plan=plan, name=one.set, chunk=one.chunk)): one.bundle
         for one in film.video
     }
     tracks = {format_target(Target(kind=TaskKind.AUDIO, plan=plan, name=one.track)): one.bundle for one in film.audio}
-    return chunks | tracks
+    texts = {format_target(Target(kind=TaskKind.TEXT, plan=plan, name=one.track)): one.bundle for one in film.text}
+    return chunks | tracks | texts
 
 
 def _bundles_of_outcomes(done: Mapping[str, str]) -> dict[str, str]:
     return {
         target: decode_canonical(value, TaskResult).bundle
         for target, value in done.items()
-        if target.startswith((f"{TaskKind.VIDEO}/", f"{TaskKind.AUDIO}/"))
+        if target.startswith(_MADE_OF_SEGMENTS)
     }
 
 
@@ -211,7 +227,7 @@ class EngineFilms:
                 capability = await self.find(view, name, number)
                 if capability is not None:
                     return await self._read(capability)
-                self._refuse_waiting(view)
+                self._refuse_waiting(view, name)
                 preview = self._wanted.preview(view.job_id, name, number)
                 if preview is not None:
                     return preview
@@ -228,8 +244,10 @@ class EngineFilms:
         return task_id_of(job_id=view.job_id, kind=kind, target=target, fingerprint=view.fingerprint)
 
     @staticmethod
-    def _refuse_waiting(view: FilmView) -> None:
+    def _refuse_waiting(view: FilmView, name: str) -> None:
         """Raise where waiting is in vain."""
+        if name in view.layout.lacking:
+            raise ExpectedError(ErrorCode.NO_SUCH_ID, "These subtitles could not be made; the film plays without them.")
         if view.is_full:
             raise ExpectedError(ErrorCode.RESULT_LOST, "A piece of this film is lost; run verify, then retry its job.")
         if view.state is JobState.PAUSED:

@@ -18,7 +18,7 @@ from app.queue.machine import is_cancelled, outcome_counts
 from app.queue.row_table import JobPart
 from app.queue.rows import JobRow, TaskRow
 from app.queue.store import JobStore
-from app.queue.targets import TaskKind
+from app.queue.targets import TaskKind, decode_text_inputs
 from app.storage.collection import GRACE_MS, CollectReport
 from app.storage.opening import Storage
 from app.storage.shard_store import MissingShardError
@@ -37,7 +37,8 @@ class JobRoots(msgspec.Struct, frozen=True, kw_only=True):
 def bundles_in(film: Film) -> tuple[str, ...]:
     """Return the bundles of a film."""
     stills = (film.stills.bundle,) if film.stills is not None else ()
-    return (*(one.bundle for one in film.video), *(one.bundle for one in film.audio), *stills)
+    tracks = (one.bundle for one in (*film.audio, *film.text))
+    return (*(one.bundle for one in film.video), *tracks, *stills)
 
 
 def bundles_of(task: TaskRow) -> tuple[str, ...]:
@@ -46,16 +47,27 @@ def bundles_of(task: TaskRow) -> tuple[str, ...]:
         return ()
     if task.kind == TaskKind.PUBLISH:
         return bundles_in(decode_canonical(task.outcome.value, Film))
-    if task.kind in {TaskKind.VIDEO, TaskKind.AUDIO}:
+    if task.kind in {TaskKind.VIDEO, TaskKind.AUDIO, TaskKind.TEXT}:
         return (decode_canonical(task.outcome.value, TaskResult).bundle,)
     if task.kind == TaskKind.STILLS:
         return (decode_canonical(task.outcome.value, StillsResult).bundle,)
     return ()
 
 
+def inputs_of(task: TaskRow) -> tuple[str, ...]:
+    """Return what an ``index`` keeps in the vault for the ``text`` tasks; its own result is in its row."""
+    if task.kind != TaskKind.INDEX or task.outcome is None:
+        return ()
+    try:
+        return tuple(one.capability for one in decode_text_inputs(task.outcome.value))
+    except ExpectedError:
+        return ()  # written by a version that plans otherwise; what it keeps, its own device holds
+
+
 def roots_of_job(job: JobRow, tasks: Iterable[TaskRow]) -> JobRoots:
-    """Return the bundles that a job's results name, as far as they count."""
-    roots = dict.fromkeys(one for task in tasks if outcome_counts(job, task) for one in bundles_of(task))
+    """Return what a job's results name, as far as they count."""
+    counting = (task for task in tasks if outcome_counts(job, task))
+    roots = dict.fromkeys(one for task in counting for one in (*bundles_of(task), *inputs_of(task)))
     return JobRoots(job_id=job.id, title=title_of(job), capabilities=tuple(roots))
 
 

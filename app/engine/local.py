@@ -34,7 +34,15 @@ from app.engine.lock import EngineLock
 from app.engine.peers import Peers
 from app.engine.rates import RateMeter
 from app.engine.reserve import Reserve
-from app.engine.snapshots import JobView, LiveTask, job_snapshot, running_milli, track_snapshots
+from app.engine.snapshots import (
+    JobView,
+    LiveTask,
+    chapter_snapshots,
+    job_snapshot,
+    running_milli,
+    text_snapshots,
+    track_snapshots,
+)
 from app.engine.telling import ToldStates
 from app.engine.views import FILMS_PAGE, JobViews, read_film_of, read_films
 from app.engine.wanted import WantedTasks
@@ -547,6 +555,8 @@ class LocalEngine:
             auto=addresses.auto,
             duration_s=ticks_to_s(layout.plan.duration_ticks),
             audio=track_snapshots(layout.plan),
+            text=text_snapshots(layout.text, root=addresses.root, plan=layout.plan_hash),
+            chapters=chapter_snapshots(layout.plan),
             sheets=addresses.sheets,
             sheet_layout=api.SheetLayout(
                 interval_s=ticks_to_s(info.interval_ticks),

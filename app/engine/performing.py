@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from app.core.encoding import encode_canonical
 from app.core.errors import BugError, ErrorCode, ExpectedError
 from app.engine.kernel import Kernel
 from app.engine.peers import Peers
 from app.engine.publishing import build_film
+from app.engine.sidecars import find_texts
 from app.media.film import Bundle, BundleEntry, PublishStage, StillsResult, TaskResult
 from app.media.plan import Plan
 from app.playback.source import INIT_NUMBER
@@ -25,6 +28,8 @@ from app.queue.targets import (
     ResourceClass,
     Target,
     TaskKind,
+    TextInput,
+    decode_text_inputs,
     encode_index_result,
     parse_target,
     resource_of,
@@ -39,12 +44,14 @@ from app.transcode.messages import (
     InitMade,
     MakeAudio,
     MakeStills,
+    MakeText,
     MakeVideo,
     Progressed,
     Report,
     SegmentMade,
     SourceHandle,
     StillMade,
+    TextFound,
 )
 from app.transcode.remote_source import serve_source
 from app.transcode.supervisor import ChildControl, OnReport
@@ -79,6 +86,8 @@ class Running:
         self.released = False
         self.unwanted = False
         """Whether the lease is over already, so that no end is to be written."""
+        self.text_inputs: dict[str, TextInput] = {}
+        """What an ``index`` read of the text tracks, sealed, by track."""
         self.bundle: str | None = None
         """What it made, sealed together; an outcome may or may not have come to name it."""
         self.keeps_notes = False
@@ -177,6 +186,8 @@ class Performer:
                 await self._index(running)
             case TaskKind.VIDEO | TaskKind.AUDIO:
                 await self._make(running)
+            case TaskKind.TEXT:
+                await self._text(running)
             case TaskKind.STILLS:
                 await self._stills(running)
             case TaskKind.PUBLISH:
@@ -188,12 +199,23 @@ class Performer:
 
     async def _index(self, running: Running) -> None:
         job = running.job
-        request = IndexSource(source=_NO_SOURCE, profile=job.profile, fingerprint=job.fingerprint)
+        beside = await find_texts(self._kernel, (await self._source(job)).path)
+        request = IndexSource(
+            source=_NO_SOURCE,
+            profile=job.profile,
+            fingerprint=job.fingerprint,
+            sidecars=tuple(one.sidecar for one in beside.texts),
+        )
         done = await self._run_child(running, request)
         if done.plan is None:
             raise BugError("the index gave no plan")
-        plan = done.plan
-        await self._complete(running, encode_index_result(plan), next_tasks=tasks_of_plan(plan))
+        plan = msgspec.structs.replace(done.plan, warnings=(*done.plan.warnings, *beside.warnings))
+        texts = {one.sidecar.digest: one.raw for one in beside.texts}
+        for track in plan.text:
+            if track.sidecar:
+                await self._keep_text(running, TextFound(track=track.name, data=texts[track.sidecar]))
+        inputs = tuple(running.text_inputs[track.name] for track in plan.text)
+        await self._complete(running, encode_index_result(plan, inputs), next_tasks=tasks_of_plan(plan))
 
     async def _make(self, running: Running) -> None:
         plan = _plan_of(running)
@@ -206,6 +228,28 @@ class Performer:
         done = await self._run_child(running, request)
         bundle = await self._bundle(running)
         result = TaskResult(bundle=bundle, facts=done.facts, warnings=done.warnings)
+        await self._complete(running, encode_canonical(result).decode())
+        await self.forget(running)
+
+    async def _text(self, running: Running) -> None:
+        """Make a text track from what ``index`` kept of it; the source is not needed."""
+        plan = _plan_of(running)
+        index = await self._kernel.queue(lambda store: store.accepted_index(running.job_id))
+        inputs = decode_text_inputs(index.value) if index is not None else ()
+        found = next((one for one in inputs if one.track == running.target.name), None)
+        if found is None:
+            raise ExpectedError(ErrorCode.RESULT_LOST, "What was read of it is lost; add the film anew to read it.")
+        raw = await self._kernel.store(lambda storage: storage.vault.read_all(found.capability))
+        request = MakeText(track=running.target.name, raw=raw, duration_ticks=plan.duration_ticks)
+        made: list[Report] = []
+
+        async def take(report: Report) -> None:
+            made.append(report)
+
+        done = await self._kernel.supervisor.run(request, on_report=take, control=running.control)
+        for report in made:
+            await self._take(running, report)
+        result = TaskResult(bundle=await self._bundle(running), facts=done.facts)
         await self._complete(running, encode_canonical(result).decode())
         await self.forget(running)
 
@@ -332,8 +376,15 @@ class Performer:
                 running.last_segment[report.name] = max(last, report.number)
             case StillMade():
                 await self._keep(running, report.name, report.number, report.data, 0)
+            case TextFound():
+                await self._keep_text(running, report)
             case _:
                 raise BugError(f"unexpected report {type(report).__name__}")
+
+    async def _keep_text(self, running: Running, found: TextFound) -> None:
+        """Seal what was read of a text track, for its task."""
+        capability = await self._kernel.store(lambda storage: storage.vault.write_bytes(found.data, pad=True))
+        running.text_inputs[found.track] = TextInput(track=found.track, capability=capability)
 
     async def _keep(self, running: Running, name: str, number: int, data: bytes, duration: int) -> None:
         """Seal one piece and note it, so that players have it."""

@@ -53,6 +53,9 @@ def build_film(*, plan: Plan, media_id: str, stage: PublishStage, outcomes: Mapp
         audio.append(TrackRef(track=track.name, bundle=result.bundle))
         facts += result.facts
         warnings += result.warnings
+    text, text_bytes, untold = _text(plan, outcomes, name)
+    if stage is PublishStage.FULL:
+        warnings += untold
     damaged = _damaged_pictures(facts)
     if damaged:
         warnings.append(f"The source is damaged in places: {damaged} of its pictures could not be decoded cleanly.")
@@ -64,8 +67,9 @@ def build_film(*, plan: Plan, media_id: str, stage: PublishStage, outcomes: Mapp
         audio=tuple(audio),
         stills=_stills(outcomes, name),
         rates=_rates(facts),
-        size_bytes=sum(one.size_bytes for one in facts),
+        size_bytes=sum(one.size_bytes for one in facts) + text_bytes,
         warnings=tuple(dict.fromkeys(warnings)),
+        text=text,
     )
 
 
@@ -74,6 +78,23 @@ def _result(outcomes: Mapping[str, str], target: Target) -> TaskResult:
     if text not in outcomes:
         raise ExpectedError(ErrorCode.RESULT_LOST, f"The result of {text} is not here; retry the job to make it again.")
     return decode_canonical(outcomes[text], TaskResult)
+
+
+def _text(plan: Plan, outcomes: Mapping[str, str], name: str) -> tuple[tuple[TrackRef, ...], int, list[str]]:
+    """Return the text tracks that are there, their size, and what to say of the others: a film is one without them."""
+    refs: list[TrackRef] = []
+    warnings: list[str] = []
+    size = 0
+    for track in plan.text:
+        target = format_target(Target(kind=TaskKind.TEXT, plan=name, name=track.name))
+        if target not in outcomes:
+            warnings.append(f"The subtitles “{track.label}” could not be made.")
+            continue
+        result = decode_canonical(outcomes[target], TaskResult)
+        refs.append(TrackRef(track=track.name, bundle=result.bundle))
+        size += sum(one.size_bytes for one in result.facts)
+        warnings += result.warnings
+    return tuple(refs), size, warnings
 
 
 def _stills(outcomes: Mapping[str, str], plan: str) -> StillsResult | None:

@@ -8,10 +8,19 @@ import msgspec
 
 from app.core.encoding import decode_canonical
 from app.core.errors import ErrorInfo
-from app.engine.api import FilmSnapshot, JobSnapshot, RenditionSnapshot, TaskSnapshot, TrackSnapshot
+from app.engine.api import (
+    ChapterSnapshot,
+    FilmSnapshot,
+    JobSnapshot,
+    RenditionSnapshot,
+    TaskSnapshot,
+    TextSnapshot,
+    TrackSnapshot,
+)
 from app.engine.publishing import published_plan
 from app.media.film import Film, PublishStage
-from app.media.plan import Plan, ticks_to_s
+from app.media.plan import Plan, TextTrack, ticks_to_s
+from app.playback.addresses import format_text_piece
 from app.queue.machine import (
     JobState,
     JobStatus,
@@ -220,6 +229,8 @@ def film_snapshot(entry: LibraryEntry, *, state: JobState, progress: float | Non
             for one in plan.renditions
         ),
         audio=track_snapshots(plan),
+        text=text_snapshots(_texts_of(film, plan)),
+        chapters=chapter_snapshots(plan),
         warnings=film.warnings if film is not None else plan.warnings,
         has_poster=film is not None and film.stills is not None,
         progress=None if state is JobState.DONE else progress,
@@ -229,6 +240,38 @@ def film_snapshot(entry: LibraryEntry, *, state: JobState, progress: float | Non
 def track_snapshots(plan: Plan) -> tuple[TrackSnapshot, ...]:
     """Return the sound tracks of a plan."""
     return tuple(TrackSnapshot(name=one.name, label=one.label, language=one.language) for one in plan.audio)
+
+
+def _texts_of(film: Film | None, plan: Plan) -> tuple[TextTrack, ...]:
+    """Return the text tracks that are there, or while the film is made, are planned."""
+    if film is None:
+        return plan.text
+    made = {one.track for one in film.text}
+    return tuple(one for one in plan.text if one.name in made)
+
+
+def text_snapshots(tracks: Iterable[TextTrack], *, root: str | None = None, plan: str = "") -> tuple[TextSnapshot, ...]:
+    """Return text tracks, for an open player with the addresses under its ``root``."""
+    return tuple(
+        TextSnapshot(
+            name=one.name,
+            label=one.label,
+            language=one.language,
+            is_default=one.is_default,
+            is_forced=one.is_forced,
+            is_hearing_impaired=one.is_hearing_impaired,
+            address=root + format_text_piece(plan, one.name) if root is not None else None,
+        )
+        for one in tracks
+    )
+
+
+def chapter_snapshots(plan: Plan) -> tuple[ChapterSnapshot, ...]:
+    """Return the chapters of a plan."""
+    return tuple(
+        ChapterSnapshot(start_s=ticks_to_s(one.start_ticks), end_s=ticks_to_s(one.end_ticks), title=one.title)
+        for one in plan.chapters
+    )
 
 
 def is_in_library(entry: LibraryEntry, state: JobState) -> bool:

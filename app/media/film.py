@@ -61,7 +61,7 @@ class RenditionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one ``video``, ``audio`` or ``stills`` task."""
+    """The outcome of one ``video``, ``audio`` or ``text`` task."""
 
     bundle: str
     facts: tuple[RenditionFacts, ...] = ()
@@ -77,7 +77,7 @@ class ChunkRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrackRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the segments of one sound track are."""
+    """Where the segments of one sound or text track are."""
 
     track: str
     bundle: str
@@ -123,3 +123,5 @@ class Film(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[RenditionRate, ...]
     size_bytes: int
     warnings: tuple[str, ...] = ()
+    text: tuple[TrackRef, ...] = ()
+    """The text tracks of the plan that could be made; their only segment has number 0."""

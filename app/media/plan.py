@@ -20,9 +20,11 @@ from typing import TypeVar
 import msgspec
 
 from app.core.encoding import canonical_hash
+from app.media.chapters import Chapter
 from app.media.source import TICKS_PER_S
 
 PLANNER_VERSION = 1
+_LATER_FIELDS = frozenset({"text", "chapters"})
 
 T = TypeVar("T")
 
@@ -94,6 +96,28 @@ class AudioTrack(msgspec.Struct, frozen=True, kw_only=True):
     is_default: bool = False
 
 
+class TextTrack(msgspec.Struct, frozen=True, kw_only=True):
+    """One track of text to be shown over the picture."""
+
+    name: str
+    """Short and unique in the plan, fit for a URL: ``t0``, ``t1``."""
+    stream_index: int = -1
+    """Where it is in the source; -1 for a file beside it."""
+    sidecar: str = ""
+    """Hex SHA-256 of a file beside the source."""
+    codec: str
+    charset: str = ""
+    """How the letters of a file beside the source are written."""
+    language: str = ""
+    """BCP 47 or ISO 639 code; empty when unknown."""
+    label: str
+    """What a person reads; unique among the film's texts."""
+    is_default: bool = False
+    is_forced: bool = False
+    """Whether it only translates what is foreign in the film itself, and so is shown unasked."""
+    is_hearing_impaired: bool = False
+
+
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A range of segments that one task per set makes."""
 
@@ -133,6 +157,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[tuple[int, int], ...] = ()
     """For ``byte``: (keyframe's ticks, byte position) pairs, rising."""
     warnings: tuple[str, ...] = ()
+    text: tuple[TextTrack, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
 
     @property
     def duration_ticks(self) -> int:
@@ -160,6 +186,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the sound track ``name``; KeyError when there is none."""
         return _only((one for one in self.audio if one.name == name), name)
 
+    def text_track(self, name: str) -> TextTrack:
+        """Return the text track ``name``; KeyError when there is none."""
+        return _only((one for one in self.text if one.name == name), name)
+
     def chunk_of(self, segment: int) -> Chunk:
         """Return the chunk that holds ``segment``; KeyError when it is outside the film."""
         return _only((one for one in self.chunks if one.first_segment <= segment < one.end_segment), segment)
@@ -177,8 +207,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_hash(plan: Plan) -> str:
-    """Return the 16 hex digits that name ``plan`` in task targets and playback addresses."""
-    return canonical_hash(plan)
+    """Return the 16 hex digits that name ``plan`` in task targets and playback addresses.
+
+    A field that came later does not count while it is empty, so that plans from before it keep their names.
+    """
+    values = {name: getattr(plan, name) for name in plan.__struct_fields__}
+    return canonical_hash({name: value for name, value in values.items() if value or name not in _LATER_FIELDS})
 
 
 def ticks_to_s(ticks: int) -> float:

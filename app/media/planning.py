@@ -13,17 +13,29 @@ from itertools import pairwise
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.media.borders import CHUNK_TICKS, COPIED_CHUNK_TICKS, LONGEST_COPIED_TICKS, choose_borders, cut_chunks
+from app.media.chapters import clean_title, repair_chapters
 from app.media.ladder import encoded_rungs, size_class
-from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet
+from app.media.plan import AudioKind, AudioTrack, Chunk, Plan, Rendition, RenditionKind, RenditionSet, TextTrack
 from app.media.scan import JOINED, AudioScan, PacketScan
-from app.media.source import TICKS_PER_S, AudioStream, SourceInfo, VideoStream, displayed_size
+from app.media.sidecar import Sidecar, SidecarName
+from app.media.source import (
+    TEXT_CODECS,
+    TICKS_PER_S,
+    AudioStream,
+    SourceInfo,
+    TextStream,
+    VideoStream,
+    displayed_size,
+)
 from app.media.telecine import cycle_starts, is_regular, source_step
 
 MAX_FRAME_RATE = 60
 LONGEST_TICKS = 100 * 3600 * TICKS_PER_S
 MAX_PIXELS = 64_000_000
+MAX_TEXT_TRACKS = 64
 UNTELECINE = "untelecine"
 """The filter of a plan that gives film back its own pictures."""
+
 PROFILES = ("default", "passthrough")
 COPIED_SHARE = 0.7
 """With less of the film copyable than this, the top rung is encoded as a whole."""
@@ -35,11 +47,19 @@ _AUDIO_SLACK_TICKS = TICKS_PER_S // 20
 """Sound that overlaps the picture's ends by less than this (50 ms) does not move them."""
 
 
-def make_plan(*, info: SourceInfo, scan: PacketScan, profile: str, fingerprint: str, codecs: str = "") -> Plan:
+def make_plan(
+    *,
+    info: SourceInfo,
+    scan: PacketScan,
+    profile: str,
+    fingerprint: str,
+    codecs: str = "",
+    sidecars: Sequence[Sidecar] = (),
+) -> Plan:
     """Return the plan of the film.
 
-    ``codecs`` is the RFC 6381 string of the source's own picture, for a passthrough rendition. Raises
-    ``ExpectedError`` no-video or too-large.
+    ``codecs`` is the RFC 6381 string of the source's own picture, for a passthrough rendition; ``sidecars`` are the
+    readable text files beside the source. Raises ``ExpectedError`` no-video or too-large.
     """
     video = info.video
     if video is None or not scan.shown:
@@ -49,9 +69,15 @@ def make_plan(*, info: SourceInfo, scan: PacketScan, profile: str, fingerprint: 
     width, height = displayed_size(video)
     if max(video.width * video.height, width * height) > MAX_PIXELS:
         raise too_large(max(video.width, width), max(video.height, height))
-    return _Planner(info=info, video=video, scan=scan, profile=profile, fingerprint=fingerprint, codecs=codecs).plan(
-        width, height
-    )
+    return _Planner(
+        info=info,
+        video=video,
+        scan=scan,
+        profile=profile,
+        fingerprint=fingerprint,
+        codecs=codecs,
+        sidecars=sidecars,
+    ).plan(width, height)
 
 
 def too_large(width: int, height: int) -> ExpectedError:
@@ -76,7 +102,15 @@ class _Planner:
     """Carries what all steps of one planning need."""
 
     def __init__(
-        self, *, info: SourceInfo, video: VideoStream, scan: PacketScan, profile: str, fingerprint: str, codecs: str
+        self,
+        *,
+        info: SourceInfo,
+        video: VideoStream,
+        scan: PacketScan,
+        profile: str,
+        fingerprint: str,
+        codecs: str,
+        sidecars: Sequence[Sidecar],
     ) -> None:
         self.info = info
         self.video = video
@@ -84,6 +118,7 @@ class _Planner:
         self.profile = profile
         self.fingerprint = fingerprint
         self.codecs = codecs
+        self.sidecars = sidecars
         self.origin = min([scan.shown[0], *self._early_sound()])
         self.shown = [time - self.origin for time in scan.shown]
         self.video_end = self.shown[-1] + scan.last_duration
@@ -145,6 +180,8 @@ class _Planner:
             entry=self.scan.entry,
             counted_rate=self.scan.counted_rate,
             entries=self._entries(borders, chunks),
+            text=self._text_tracks(),
+            chapters=repair_chapters(self.scan.chapters, origin=self.origin, duration=self.end),
             warnings=tuple(self.warnings),
         )
 
@@ -263,7 +300,9 @@ class _Planner:
         scans = {scan.index: scan for scan in self.scan.audio}
         streams = [stream for stream in self.info.audio if stream.index in scans]
         default = next((place for place, stream in enumerate(streams) if stream.is_default), 0)
-        labels = _unique_labels(streams)
+        labels = _unique_labels(
+            [stream.title or _known_language(stream.language) or f"Track {n}" for n, stream in enumerate(streams, 1)]
+        )
         return tuple(
             self._audio_track(place, stream, scans[stream.index], labels[place], is_default=place == default)
             for place, stream in enumerate(streams)
@@ -294,6 +333,59 @@ class _Planner:
             is_default=is_default,
         )
 
+    def _text_tracks(self) -> tuple[TextTrack, ...]:
+        """Return what can be shown as text: the source's own tracks, then the files beside it."""
+        streams = [stream for number, stream in enumerate(self.info.text, start=1) if self._is_text(number, stream)]
+        named: list[TextStream | SidecarName] = [*streams, *(one.name for one in self.sidecars)]
+        labels = _unique_labels([_text_label(one, number) for number, one in enumerate(named, start=1)])
+        inside = [
+            TextTrack(
+                name=f"t{place}",
+                stream_index=stream.index,
+                codec=stream.codec,
+                language=_known_language(stream.language),
+                label=labels[place],
+                is_default=stream.is_default,
+                is_forced=stream.is_forced,
+                is_hearing_impaired=stream.is_hearing_impaired,
+            )
+            for place, stream in enumerate(streams)
+        ]
+        beside = [
+            TextTrack(
+                name=f"t{place}",
+                sidecar=one.digest,
+                codec=one.codec,
+                charset=one.charset,
+                language=one.name.language,
+                label=labels[place],
+                is_default=one.name.is_default,
+                is_forced=one.name.is_forced,
+                is_hearing_impaired=one.name.is_hearing_impaired,
+            )
+            for place, one in enumerate(self.sidecars, start=len(streams))
+        ]
+        return (*inside, *beside)[:MAX_TEXT_TRACKS]
+
+    def _is_text(self, number: int, stream: TextStream) -> bool:
+        """Whether a track can be shown as text; what cannot, and would be missed, is said."""
+        what = f"Subtitle track {number}" + (f" ({stream.language})" if _known_language(stream.language) else "")
+        scan = next((one for one in self.scan.text if one.index == stream.index), None)
+        if stream.is_bitmap:
+            self.warnings.append(f"{what} consists of pictures ({stream.codec}) and is not carried over.")
+        elif stream.codec not in TEXT_CODECS:
+            self.warnings.append(f"{what} has a format that cannot be read ({stream.codec}) and is not carried over.")
+        elif scan is not None and scan.is_too_large:
+            self.warnings.append(f"{what} holds far more text than a film has and is not carried over.")
+        elif scan is not None:
+            return scan.cues > 0
+        return False
+
+    def _warn_of_colours(self) -> None:
+        """Say what cannot be converted: false colours must not be published silently."""
+        if self.video.dolby_vision_profile == 5:
+            self.warnings.append("The film is Dolby Vision without a fallback; its colours will look green and purple.")
+
     def _warn_of_damage(self) -> None:
         declared = self.scan.declared_ticks
         have = self.end / TICKS_PER_S
@@ -309,12 +401,25 @@ class _Planner:
             self.warnings.append(f"{self.scan.repaired} pictures had no usable time stamp; their times were repaired.")
 
 
-def _unique_labels(streams: Sequence[AudioStream]) -> list[str]:
+def _known_language(code: str) -> str:
+    return "" if code == "und" else code
+
+
+def _text_label(one: TextStream | SidecarName, number: int) -> str:
+    label = clean_title(one.title) or _known_language(one.language) or f"Subtitles {number}"
+    lower = label.casefold()
+    if one.is_forced and "forced" not in lower:
+        label += " (forced)"
+    if one.is_hearing_impaired and "sdh" not in lower:
+        label += " (SDH)"
+    return label
+
+
+def _unique_labels(wanted: Sequence[str]) -> list[str]:
     labels: list[str] = []
-    for number, stream in enumerate(streams, start=1):
-        language = stream.language if stream.language != "und" else ""
-        wanted = (stream.title or language or f"Track {number}").replace('"', "”")
-        tries = (wanted if count == 1 else f"{wanted} ({count})" for count in itertools.count(1))
+    for one in wanted:
+        plain = one.replace('"', "”")
+        tries = (plain if count == 1 else f"{plain} ({count})" for count in itertools.count(1))
         labels.append(next(label for label in tries if label not in labels))
     return labels
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from app.media.chapters import RawChapter
+
 JOINED = "joined"
 """An entry: the source is read from its start, and the times of its parts are moved onto one line."""
 
@@ -32,6 +34,15 @@ class AudioScan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the codec's private data are apart from the packets, as MP4 wants it (not ADTS or LATM)."""
 
 
+class TextScan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one text track's packets look like."""
+
+    index: int
+    cues: int
+    is_too_large: bool = False
+    """Whether there is more text than a track may have, so that it was not kept."""
+
+
 class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     """What the picture stream's packets look like; times are ticks of the source's own clock."""
 
@@ -49,6 +60,7 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     peak_rate: int
     """Highest bits per second between keyframes."""
     audio: tuple[AudioScan, ...] = ()
+    text: tuple[TextScan, ...] = ()
     joins: int = 0
     """How often the source's clock restarts (``joined``); the times here are moved onto one line."""
     repaired: int = 0
@@ -57,3 +69,4 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     """Duration that the container claims."""
     is_cut: bool = False
     """Whether the file ends before the container says it does, or with damaged packets."""
+    chapters: tuple[RawChapter, ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 TICKS_PER_S = 90_000
+TEXT_CODECS = frozenset({"subrip", "srt", "text", "ass", "ssa", "mov_text", "webvtt"})
+"""Text streams that become WebVTT."""
 _ODDEST_ASPECT = 8
 
 
@@ -63,6 +65,9 @@ class TextStream(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ""
     title: str = ""
     is_bitmap: bool = False
+    is_default: bool = False
+    is_forced: bool = False
+    is_hearing_impaired: bool = False
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@
     PLANHASH/NAME/index.m3u8       media playlist of a rendition or track
     PLANHASH/NAME/init.mp4         init section;  NAME may be ``auto``
     PLANHASH/NAME/NUMBER.m4s       segment;       NAME may be ``auto``
+    PLANHASH/NAME/NUMBER.vtt       segment of a text track
     poster.jpg, sheets/NUMBER.jpg  stills
 
 The plan's hash keeps pieces of two plans of one film apart, in a player's buffer too.
@@ -29,7 +30,9 @@ AUTO_MASTER_PLAYLIST = "auto.m3u8"
 AUTO_VIDEO_PLAYLIST = "auto/video.m3u8"
 SHEETS = "sheets/"
 
-_PIECE = re.compile(r"([0-9a-f]{8,64})/([A-Za-z0-9_-]{1,64})/(?:(init)\.mp4|(0|[1-9][0-9]{0,8})\.m4s|(index)\.m3u8)")
+_PIECE = re.compile(
+    r"([0-9a-f]{8,64})/([A-Za-z0-9_-]{1,64})/(?:(init)\.mp4|(0|[1-9][0-9]{0,8})\.(m4s|vtt)|(index)\.m3u8)"
+)
 _SHEET = re.compile(r"sheets/(0|[1-9][0-9]{0,8})\.jpg")
 
 
@@ -52,6 +55,7 @@ class PieceAddress(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
     name: str
     number: int
+    is_text: bool = False
 
 
 class StillAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,10 +87,11 @@ def parse_address(path: str) -> Address | None:
 
 
 def _piece_or_playlist(match: re.Match[str]) -> Address | None:
-    hash_, name, init, number, index = match.groups()
+    hash_, name, init, number, kind, index = match.groups()
     if index:
         return None if name == AUTO else MediaPlaylistAddress(plan_hash=hash_, name=name)
-    return PieceAddress(plan_hash=hash_, name=name, number=INIT_NUMBER if init else int(number))
+    number = INIT_NUMBER if init else int(number)
+    return PieceAddress(plan_hash=hash_, name=name, number=number, is_text=kind == "vtt")
 
 
 def format_media_playlist(plan_hash: str, name: str) -> str:
@@ -97,3 +102,8 @@ def format_media_playlist(plan_hash: str, name: str) -> str:
 def format_piece(plan_hash: str, name: str, number: int) -> str:
     """Return the address of a segment, or of the init section for ``INIT_NUMBER``."""
     return f"{plan_hash}/{name}/" + ("init.mp4" if number == INIT_NUMBER else f"{number}.m4s")
+
+
+def format_text_piece(plan_hash: str, name: str) -> str:
+    """Return the address of the only segment of a text track."""
+    return f"{plan_hash}/{name}/0.vtt"

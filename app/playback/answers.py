@@ -6,18 +6,33 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from app.core.errors import ErrorCode, ExpectedError
+from app.media.text import WEBVTT_BEAT, WEBVTT_HEAD
 from app.playback.ranges import RangeOutcome, parse_range
 
 PLAYLIST_TYPE: Final = "application/vnd.apple.mpegurl"
 VIDEO_TYPE: Final = "video/mp4"
 AUDIO_TYPE: Final = "audio/mp4"
 PICTURE_TYPE: Final = "image/jpeg"
+TEXT_TYPE: Final = "text/vtt; charset=utf-8"
 
 FREE_BOX: Final = (16).to_bytes(4, "big") + b"free" + bytes(8)
 """An MP4 box that every demuxer skips: 16 bytes that say "still here"."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent while a piece is being made."""
+
+    head: bytes = b""
+    """How every piece of this kind begins; sent at once."""
+    beat: bytes = FREE_BOX
+
+
+WAITING_FOR_MEDIA: Final = Waiting()
+WAITING_FOR_TEXT: Final = Waiting(head=WEBVTT_HEAD.encode(), beat=WEBVTT_BEAT.encode())
 
 # Any origin may read what lies under a token: the token is 256 random bits that only this player's client was told,
 # so whoever knows the address may have the film anyway, and no cookie or other ambient right is involved that a
@@ -88,8 +103,9 @@ async def answer_later(
     *,
     beat_s: float,
     goes_on: Callable[[], Awaitable[bool]],
+    waiting: Waiting = WAITING_FOR_MEDIA,
 ) -> web.StreamResponse:
-    """Send headers now, a free box every ``beat_s``, and the result of ``fetch`` when it is there.
+    """Send headers now, something to be skipped every ``beat_s``, and the result of ``fetch`` when it is there.
 
     The connection is closed without an end, so that the client knows it has no piece, when ``fetch`` fails or is
     cancelled, or when ``goes_on`` says no at a beat. Positions in this answer are not positions in the piece, so it
@@ -98,12 +114,14 @@ async def answer_later(
     response = _promise(content_type)
     try:
         await response.prepare(request)
+        if waiting.head:
+            await response.write(waiting.head)
         while not fetch.done() and await goes_on():
             await asyncio.wait({fetch}, timeout=beat_s)
             if not fetch.done():
-                await response.write(FREE_BOX)
+                await response.write(waiting.beat)
         if fetch.done() and not fetch.cancelled():
-            await response.write(fetch.result())
+            await response.write(fetch.result().removeprefix(waiting.head))
             await response.write_eof()
         else:
             close_abruptly(request)

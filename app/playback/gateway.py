@@ -30,7 +30,10 @@ from app.playback.addresses import (
 from app.playback.answers import (
     AUDIO_TYPE,
     PICTURE_TYPE,
+    TEXT_TYPE,
     VIDEO_TYPE,
+    WAITING_FOR_MEDIA,
+    WAITING_FOR_TEXT,
     answer_bytes,
     answer_error,
     answer_head_of_missing,
@@ -41,7 +44,7 @@ from app.playback.answers import (
 from app.playback.playlists import format_auto_master, format_auto_media, format_master, format_media
 from app.playback.reader import PieceReader, check_piece, check_plan
 from app.playback.session import PlayerSession
-from app.playback.source import FilmLayout, FilmSource
+from app.playback.source import INIT_NUMBER, FilmLayout, FilmSource
 
 LOOPBACK = "127.0.0.1"
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
@@ -67,6 +70,8 @@ class PlayerAddresses(msgspec.Struct, frozen=True, kw_only=True):
     """Where a player finds its film."""
 
     token: str
+    root: str
+    """What all other addresses begin with."""
     master: str
     auto: str
     sheets: str | None
@@ -113,6 +118,7 @@ class Gateway:
         root = f"http://{LOOPBACK}:{self.port}/{session.token}/"
         return PlayerAddresses(
             token=session.token,
+            root=root,
             master=root + MASTER_PLAYLIST,
             auto=root + AUTO_MASTER_PLAYLIST,
             sheets=root + SHEETS if layout.has_stills else None,
@@ -171,8 +177,9 @@ class Gateway:
         self, request: web.BaseRequest, session: PlayerSession, layout: FilmLayout, piece: PieceAddress
     ) -> web.StreamResponse:
         check_piece(layout, piece)
-        content_type = AUDIO_TYPE if any(one.name == piece.name for one in layout.plan.audio) else VIDEO_TYPE
-        is_left_behind = session.is_left_behind(piece.name, piece.number, now=asyncio.get_running_loop().time())
+        content_type = _type_of(layout, piece)
+        place = INIT_NUMBER if piece.is_text else piece.number  # a whole track: wanted wherever the player goes
+        is_left_behind = session.is_left_behind(piece.name, place, now=asyncio.get_running_loop().time())
         is_made = await self._reader.is_made(session, layout, piece)
         if not is_made:
             if await self._source.is_paused(session.media_id):
@@ -182,7 +189,7 @@ class Gateway:
             if is_left_behind:
                 raise ExpectedError(ErrorCode.NOT_DONE, "The player went elsewhere; this segment is not waited for.")
         fetch = asyncio.ensure_future(self._reader.read(session, layout, piece))
-        session.begin_wait(fetch, piece.number)
+        session.begin_wait(fetch, place)
         try:
             return await self._answer_fetch(request, session, fetch, content_type, is_made=is_made)
         finally:
@@ -210,7 +217,16 @@ class Gateway:
         async def goes_on() -> bool:
             return loop.time() < ends_at and (is_made or not await self._source.is_paused(session.media_id))
 
-        return await answer_later(request, fetch, content_type, beat_s=self._timings.beat_s, goes_on=goes_on)
+        waiting = WAITING_FOR_TEXT if content_type == TEXT_TYPE else WAITING_FOR_MEDIA
+        return await answer_later(
+            request, fetch, content_type, beat_s=self._timings.beat_s, goes_on=goes_on, waiting=waiting
+        )
+
+
+def _type_of(layout: FilmLayout, piece: PieceAddress) -> str:
+    if piece.is_text:
+        return TEXT_TYPE
+    return AUDIO_TYPE if any(one.name == piece.name for one in layout.plan.audio) else VIDEO_TYPE
 
 
 def is_loopback_host(host: str) -> bool:

@@ -81,7 +81,7 @@ class MemoryFilmSource:
 
     async def _check(self, media_id: str, name: str, number: int) -> None:
         layout = await self.layout(media_id)
-        if not layout.has(name) or not INIT_NUMBER <= number < layout.plan.segment_count:
+        if not layout.has_piece(name, number):
             raise ExpectedError(
                 ErrorCode.NO_SUCH_ID, f"This film has no piece {name}/{number}; load its playlist again."
             )

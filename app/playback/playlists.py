@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from app.media.plan import AudioTrack, Plan, Rendition
+from app.media.plan import AudioTrack, Plan, Rendition, TextTrack
 from app.media.sound import AAC_FRAME_SAMPLES, frame_edge
 from app.media.source import TICKS_PER_S
 from app.playback.addresses import AUTO, AUTO_VIDEO_PLAYLIST, format_media_playlist
 from app.playback.source import FilmLayout
 
 AUDIO_GROUP = "audio"
+TEXT_GROUP = "text"
 _MICROSECONDS = 1_000_000
 _HEAD = ("#EXTM3U", "#EXT-X-VERSION:7", "#EXT-X-INDEPENDENT-SEGMENTS")
 _UNKNOWN_LANGUAGES = {"", "und", "unk", "mis", "zxx", "mul"}
@@ -51,14 +52,21 @@ def audio_positions_us(plan: Plan, track: AudioTrack) -> tuple[int, ...]:
 
 
 def format_master(layout: FilmLayout) -> str:
-    """Return the multivariant playlist: all renditions, best first, and the group of sound tracks."""
+    """Return the multivariant playlist: all renditions, best first, and the groups of sound and text tracks."""
     plan = layout.plan
-    variants = ((_variant(layout, one), format_media_playlist(layout.plan_hash, one.name)) for one in plan.renditions)
-    return _lines(*_HEAD, *_audio_group(layout), *(line for variant in variants for line in variant))
+    text = f',SUBTITLES="{TEXT_GROUP}"' if layout.text else ""
+    variants = (
+        (_variant(layout, one) + text, format_media_playlist(layout.plan_hash, one.name)) for one in plan.renditions
+    )
+    lines = (line for variant in variants for line in variant)
+    return _lines(*_HEAD, *_audio_group(layout), *_text_group(layout), *lines)
 
 
 def format_auto_master(layout: FilmLayout) -> str:
-    """Return the multivariant playlist with exactly one variant, for players that do not adapt by themselves."""
+    """Return the multivariant playlist with exactly one variant, for players that do not adapt by themselves.
+
+    It is for the desktop player, which reads and draws text itself, so none is listed here.
+    """
     return _lines(*_HEAD, *_audio_group(layout), _variant(layout, layout.plan.renditions[0]), AUTO_VIDEO_PLAYLIST)
 
 
@@ -67,6 +75,8 @@ def format_media(layout: FilmLayout, name: str) -> str:
 
     Raises KeyError when the film has no such name.
     """
+    if layout.is_text(name):
+        return _text_media(layout)
     return _media(positions_us_of(layout.plan, name), prefix="")
 
 
@@ -100,6 +110,20 @@ def _media(positions_us: Sequence[int], *, prefix: str) -> str:
         "#EXT-X-PLAYLIST-TYPE:VOD",
         f'#EXT-X-MAP:URI="{prefix}init.mp4"',
         *segments,
+        "#EXT-X-ENDLIST",
+    )
+
+
+def _text_media(layout: FilmLayout) -> str:
+    """Return the playlist of a text track: one segment as long as the film (RFC 8216, 6.2.4, allows it for text)."""
+    length_us = video_positions_us(layout.plan)[-1]
+    return _lines(
+        *_HEAD,
+        f"#EXT-X-TARGETDURATION:{max(1, _round_half_up(length_us, _MICROSECONDS))}",
+        "#EXT-X-MEDIA-SEQUENCE:0",
+        "#EXT-X-PLAYLIST-TYPE:VOD",
+        f"#EXTINF:{_format_us(length_us)},",
+        "0.vtt",
         "#EXT-X-ENDLIST",
     )
 
@@ -141,6 +165,33 @@ def _audio_media(track: AudioTrack, label: str, address: str, *, is_default: boo
         f"DEFAULT={'YES' if is_default else 'NO'}",
         "AUTOSELECT=YES",
         f'CHANNELS="{track.channels}"',
+        f'URI="{address}"',
+    ]
+    return "#EXT-X-MEDIA:" + ",".join(attributes)
+
+
+def _text_group(layout: FilmLayout) -> list[str]:
+    tracks = layout.text
+    labels = _unique([_quotable(one.label) or f"Subtitles {place}" for place, one in enumerate(tracks, 1)])
+    default = next((one for one in tracks if one.is_default), None)
+    return [
+        _text_medium(track, label, format_media_playlist(layout.plan_hash, track.name), is_default=track is default)
+        for track, label in zip(tracks, labels, strict=True)
+    ]
+
+
+def _text_medium(track: TextTrack, label: str, address: str, *, is_default: bool) -> str:
+    language = _quotable(track.language)
+    traits = "public.accessibility.transcribes-spoken-dialog,public.accessibility.describes-music-and-sound"
+    attributes = [
+        "TYPE=SUBTITLES",
+        f'GROUP-ID="{TEXT_GROUP}"',
+        f'NAME="{label}"',
+        *([f'LANGUAGE="{language}"'] if language.lower() not in _UNKNOWN_LANGUAGES else []),
+        f"DEFAULT={'YES' if is_default else 'NO'}",
+        "AUTOSELECT=YES",
+        f"FORCED={'YES' if track.is_forced else 'NO'}",
+        *([f'CHARACTERISTICS="{traits}"'] if track.is_hearing_impaired else []),
         f'URI="{address}"',
     ]
     return "#EXT-X-MEDIA:" + ",".join(attributes)

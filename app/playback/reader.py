@@ -97,5 +97,7 @@ def check_plan(layout: FilmLayout, plan_hash: str | None, name: str) -> None:
 def check_piece(layout: FilmLayout, piece: PieceAddress) -> None:
     """Raise ``ExpectedError`` no-such-id unless the film has ``piece`` under its present plan."""
     check_plan(layout, piece.plan_hash, piece.name)
+    if piece.is_text != layout.is_text(piece.name) or (piece.is_text and piece.number):
+        raise ExpectedError(ErrorCode.NO_SUCH_ID, "The film has no such piece; load its playlist again.")
     if piece.number >= layout.plan.segment_count:
         raise ExpectedError(ErrorCode.NO_SUCH_ID, f"The film has {layout.plan.segment_count} segments.")

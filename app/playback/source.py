@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from app.media.film import RenditionRate, StillsInfo
-from app.media.plan import Plan, plan_hash
+from app.media.plan import Plan, TextTrack, plan_hash
 
 INIT_NUMBER = -1
 """Stands for the init section where a segment number is asked for, as in bundles."""
@@ -31,6 +31,8 @@ class FilmLayout(msgspec.Struct, frozen=True, kw_only=True):
     """One for each rendition and each track: measured, or planned while it is not finished."""
     is_complete: bool
     """Whether every rendition and track is finished."""
+    lacking: frozenset[str] = frozenset()
+    """Text tracks of the plan that could not be made, and are not offered."""
     stills: StillsInfo | None = None
 
     @property
@@ -47,7 +49,23 @@ class FilmLayout(msgspec.Struct, frozen=True, kw_only=True):
 
     def has(self, name: str) -> bool:
         """Whether ``name`` is a rendition or a track of this film."""
-        return any(one.name == name for one in self.plan.renditions) or any(one.name == name for one in self.plan.audio)
+        names = (*(one.name for one in self.plan.renditions), *(one.name for one in self.plan.audio))
+        return name in names or self.is_text(name)
+
+    def is_text(self, name: str) -> bool:
+        """Whether ``name`` is a text track."""
+        return any(one.name == name for one in self.plan.text)
+
+    def has_piece(self, name: str, number: int) -> bool:
+        """Whether the film has that segment, or for ``INIT_NUMBER`` init section; a text track is one segment."""
+        if self.is_text(name):
+            return number == 0
+        return self.has(name) and INIT_NUMBER <= number < self.plan.segment_count
+
+    @property
+    def text(self) -> tuple[TextTrack, ...]:
+        """The text tracks that are offered."""
+        return tuple(one for one in self.plan.text if one.name not in self.lacking)
 
 
 def planned_rates(plan: Plan) -> tuple[RenditionRate, ...]:
@@ -63,11 +81,19 @@ def film_layout(
     measured: Iterable[RenditionRate] = (),
     is_complete: bool = False,
     stills: StillsInfo | None = None,
+    lacking: frozenset[str] = frozenset(),
 ) -> FilmLayout:
     """Return the layout of ``plan``; rates that were not measured are the planned ones."""
     known = {one.name: one for one in measured}
     rates = tuple(known.get(one.name, one) for one in planned_rates(plan))
-    return FilmLayout(plan=plan, plan_hash=plan_hash(plan), rates=rates, is_complete=is_complete, stills=stills)
+    return FilmLayout(
+        plan=plan,
+        plan_hash=plan_hash(plan),
+        rates=rates,
+        is_complete=is_complete,
+        stills=stills,
+        lacking=lacking,
+    )
 
 
 class FilmSource(Protocol):

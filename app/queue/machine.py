@@ -289,8 +289,12 @@ def _error_of(job: JobRow, task: TaskRow) -> ErrorInfo | None:
 def _warnings(job: JobRow, tasks: Iterable[TaskRow]) -> Iterable[str]:
     for task in tasks:
         error = _error_of(job, task)
-        if error and task.kind == TaskKind.STILLS and held_state(job, task) is TaskState.FAILED:
+        if error is None or held_state(job, task) is not TaskState.FAILED:
+            continue
+        if task.kind == TaskKind.STILLS:
             yield f"There are no preview pictures: {error.message}"
+        elif task.kind == TaskKind.TEXT:
+            yield f"A subtitle track could not be made: {error.message}"
 
 
 def _going_on(job: JobRow, tasks: Iterable[TaskRow], warnings: tuple[str, ...], twin: JobRow | None) -> JobStatus:

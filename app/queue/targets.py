@@ -5,12 +5,13 @@
     index                          probe, ladder, borders: the plan
     video/<plan>/<set>/<chunk>     a set of renditions of one chunk
     audio/<plan>/<track>           a whole sound track
+    text/<plan>/<track>            a whole text track, as WebVTT
     stills/<plan>                  poster and trickplay sheets
     publish/<plan>/<stage>         the film: quick (a passthrough set, with sound), then full
 
-    index ─► video, audio, stills          (all at once)
+    index ─► video, audio, text, stills    (all at once)
     video of the quick set, audio ─► publish/quick
-    all video, audio, stills (or its failure) ─► publish/full
+    all video, audio, and text and stills (or their failure) ─► publish/full
 
 The hash of the plan is in every target after ``index``, so that tasks of two plans never mix.
 """
@@ -36,6 +37,7 @@ _PATTERNS = (
     re.compile(r"(?P<kind>index)"),
     re.compile(rf"(?P<kind>video)/{_PLAN}/(?P<name>{_NAME})/(?P<chunk>0|[1-9][0-9]{{0,8}})"),
     re.compile(rf"(?P<kind>audio)/{_PLAN}/(?P<name>{_NAME})"),
+    re.compile(rf"(?P<kind>text)/{_PLAN}/(?P<name>{_NAME})"),
     re.compile(rf"(?P<kind>stills)/{_PLAN}"),
     re.compile(rf"(?P<kind>publish)/{_PLAN}/(?P<name>quick|full)"),
 )
@@ -47,6 +49,7 @@ class TaskKind(StrEnum):
     INDEX = "index"
     VIDEO = "video"
     AUDIO = "audio"
+    TEXT = "text"
     STILLS = "stills"
     PUBLISH = "publish"
 
@@ -81,11 +84,20 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
+class TextInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the text of a track is, as the source has it: a small file in the vault."""
+
+    track: str
+    capability: str
+
+
 class IndexResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of ``index``."""
 
     plan_hash: str
     plan: Plan
+    text: tuple[TextInput, ...] = ()
+    """What the ``text`` tasks are done from; not part of the plan, whose name must be the same on every device."""
 
 
 class _IndexHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,14 +107,19 @@ class _IndexHead(msgspec.Struct, frozen=True, kw_only=True):
 INDEX_SPEC = TaskSpec(kind=TaskKind.INDEX, target="index")
 
 
-def encode_index_result(plan: Plan) -> str:
+def encode_index_result(plan: Plan, text: tuple[TextInput, ...] = ()) -> str:
     """Return the value with which an ``index`` task is completed."""
-    return encode_canonical(IndexResult(plan_hash=plan_hash(plan), plan=plan)).decode()
+    return encode_canonical(IndexResult(plan_hash=plan_hash(plan), plan=plan, text=text)).decode()
 
 
 def decode_index_result(value: str) -> Plan:
     """Return the plan in the outcome of ``index``; raises ``ExpectedError`` bad-message when there is none."""
     return decode_canonical(value, IndexResult).plan
+
+
+def decode_text_inputs(value: str) -> tuple[TextInput, ...]:
+    """Return what ``text`` tasks are done from; raises ``ExpectedError`` bad-message when ``value`` is no outcome."""
+    return decode_canonical(value, IndexResult).text
 
 
 def plan_hash_in(value: str) -> str:
@@ -116,6 +133,7 @@ def format_target(target: Target) -> str:
         TaskKind.INDEX: (),
         TaskKind.VIDEO: (target.plan, target.name, str(target.chunk)),
         TaskKind.AUDIO: (target.plan, target.name),
+        TaskKind.TEXT: (target.plan, target.name),
         TaskKind.STILLS: (target.plan,),
         TaskKind.PUBLISH: (target.plan, target.name),
     }[target.kind]
@@ -156,7 +174,7 @@ def spec_of(target: Target) -> TaskSpec:
 
 def is_vital(target: Target) -> bool:
     """Whether there is no full film without this task."""
-    return target.kind is not TaskKind.STILLS and not is_publish(target, PublishStage.QUICK)
+    return target.kind not in {TaskKind.STILLS, TaskKind.TEXT} and not is_publish(target, PublishStage.QUICK)
 
 
 def is_publish(target: Target, stage: PublishStage) -> bool:
@@ -173,6 +191,8 @@ def rank_of(target: Target) -> tuple[int, int]:
             return (1, 0) if target.chunk == 0 else (2, target.chunk)
         case TaskKind.AUDIO:
             return 1, 1
+        case TaskKind.TEXT:
+            return 1, 3
         case TaskKind.STILLS:
             return 2, 0
         case TaskKind.PUBLISH:
@@ -204,6 +224,11 @@ def _audio_specs(plan: Plan) -> tuple[TaskSpec, ...]:
     return tuple(spec_of(Target(kind=TaskKind.AUDIO, plan=name, name=track.name)) for track in plan.audio)
 
 
+def _text_specs(plan: Plan) -> tuple[TaskSpec, ...]:
+    name = plan_hash(plan)
+    return tuple(spec_of(Target(kind=TaskKind.TEXT, plan=name, name=track.name)) for track in plan.text)
+
+
 def tasks_of_plan(plan: Plan) -> tuple[TaskSpec, ...]:
     """Return all tasks after ``index``."""
     name = plan_hash(plan)
@@ -211,6 +236,7 @@ def tasks_of_plan(plan: Plan) -> tuple[TaskSpec, ...]:
     return (
         *_video_specs(plan, plan.sets),
         *_audio_specs(plan),
+        *_text_specs(plan),
         spec_of(Target(kind=TaskKind.STILLS, plan=name)),
         *(spec_of(Target(kind=TaskKind.PUBLISH, plan=name, name=stage)) for stage in stages),
     )

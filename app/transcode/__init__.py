@@ -23,8 +23,13 @@ Invariants; tests bear their names:
 
 Modules: ``sniff`` and ``opening`` (the door to a source), ``probe``, ``index``, ``joined`` (restarted clocks),
 ``decoders``, ``decode``, ``telecine`` (film in fields), ``pacing``, ``picture``, ``encode``, ``passthrough``,
-``video``, ``audio``, ``stills``, ``join`` (export), ``check``, ``cmaf`` and ``nal`` (pure bytes), ``messages`` and
-``reporting`` (the pipe), ``child``, ``sandbox``, ``supervisor``, ``register``.
+``video``, ``audio``, ``raw_text``, ``charset``, ``markup`` and ``text`` (subtitles), ``stills``, ``join`` (export),
+``check``, ``cmaf`` and ``nal`` (pure bytes), ``messages`` and ``reporting`` (the pipe), ``child``, ``sandbox``,
+``supervisor``, ``register``.
+
+A text track's way: ``index`` keeps what all text packets of its one pass hold (``TextFound``, sealed by the engine), a
+child of its own looks at each file beside the film (``ReadSidecar``), and ``text`` makes WebVTT of either without the
+source (``MakeText``): no task reads 30 GB for 100 KB of text, and a bent subtitle file ends no work but its own.
 
 Rejected: FFmpeg's own muxer for fragments (a negative first decode time with B-frames, a lost last duration with
 variable frame rate); one long-lived worker process (a leak or a poisoned codec state would outlive its chunk); work

@@ -25,9 +25,11 @@ from app.transcode.messages import (
     MakeAudio,
     MakeSample,
     MakeStills,
+    MakeText,
     MakeVideo,
     PlayThrough,
     ProbeSource,
+    ReadSidecar,
     Request,
     TryEncoders,
     read_request,
@@ -43,7 +45,7 @@ from app.transcode.video import make_video
 _TRANSIENT = {ErrorCode.DISK_FULL, ErrorCode.READ_ONLY, ErrorCode.OUT_OF_MEMORY, ErrorCode.UNREADABLE}
 
 
-def carry_out(request: Request, reporter: PipeReporter) -> Done:  # noqa: PLR0911 (one answer per kind)
+def carry_out(request: Request, reporter: PipeReporter) -> Done:  # noqa: C901, PLR0911 (one answer per kind)
     """Do what is asked and return the facts."""
     match request:
         case ProbeSource():
@@ -56,6 +58,8 @@ def carry_out(request: Request, reporter: PipeReporter) -> Done:  # noqa: PLR091
             return Done(facts=make_video(request, reporter))
         case MakeAudio():
             return Done(facts=make_audio(request, reporter))
+        case ReadSidecar() | MakeText():
+            return _work_on_text(request, reporter)
         case MakeStills():
             from app.transcode.stills import make_stills  # noqa: PLC0415 (numpy doubles the start time of a child)
 
@@ -68,6 +72,14 @@ def carry_out(request: Request, reporter: PipeReporter) -> Done:  # noqa: PLR091
             return Done(size_bytes=make_sample(request))
         case TryEncoders():
             return Done(encoders=try_encoders())
+
+
+def _work_on_text(request: ReadSidecar | MakeText, reporter: PipeReporter) -> Done:
+    from app.transcode.text import make_text, read_sidecar  # noqa: PLC0415 (no other child needs the parsers)
+
+    if isinstance(request, ReadSidecar):
+        return Done(sidecar=read_sidecar(request))
+    return Done(facts=make_text(request, reporter))
 
 
 def _failure_of(error: Exception) -> Failed:

@@ -7,21 +7,25 @@ between copying and encoding rest on, because headers lie.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import av
+import msgspec
 from av.error import FFmpegError
 
+from app.media.chapters import RawChapter
 from app.media.plan import Plan
 from app.media.planning import make_plan
 from app.media.scan import JOINED, AudioScan, Keyframe, PacketScan
-from app.media.source import TICKS_PER_S, SourceInfo
+from app.media.source import TEXT_CODECS, TICKS_PER_S, SourceInfo
 from app.transcode.joined import clock_of, move, shift_of
-from app.transcode.messages import IndexSource
+from app.transcode.messages import IndexSource, TextFound
 from app.transcode.nal import SPS, ParameterSets, is_idr, is_well_framed, unit_type
 from app.transcode.opening import WRAPPING_FORMATS, open_source, read_packets, to_ticks
 from app.transcode.probe import probe_source
+from app.transcode.raw_text import TextGatherer, encode_raw_text
 from app.transcode.reporting import Reporter
 
 _RATE_WINDOW_TICKS = 6 * TICKS_PER_S
@@ -45,7 +49,12 @@ def index_source(request: IndexSource, reporter: Reporter) -> tuple[SourceInfo, 
             profile=request.profile,
             fingerprint=request.fingerprint,
             codecs=scanner.parameter_sets.codecs,
+            sidecars=request.sidecars,
         )
+        for track in plan.text:
+            if track.stream_index >= 0:
+                raw = scanner.texts[track.stream_index].raw_text(plan.origin_ticks)
+                reporter.made(TextFound(track=track.name, data=encode_raw_text(raw)))
     return info, plan
 
 
@@ -117,14 +126,24 @@ class _Scanner:
         self._is_damaged = False
         self._enters_by_byte = container.format.name in WRAPPING_FORMATS
         self._clock = clock_of(container)
+        wanted = {stream.index: stream.codec for stream in info.text if stream.codec in TEXT_CODECS}
+        self.texts = {index: TextGatherer(container.streams[index], codec) for index, codec in wanted.items()}
 
     def run(self, reporter: Reporter) -> PacketScan:
-        """Read all packets of picture and sound."""
+        """Read all packets of picture, sound and text."""
         tallies = {stream.index: _AudioTally(stream) for stream in self._container.streams.audio}
-        wanted = [self._video, *self._container.streams.audio]
+        wanted = [
+            self._video,
+            *self._container.streams.audio,
+            *(self._container.streams[index] for index in self.texts),
+        ]
         try:
             for packet in read_packets(self._container, wanted):
                 if packet.size == 0:
+                    continue
+                text = self.texts.get(packet.stream_index)
+                if text is not None:  # too rare to tell where a clock jumps, so it is not asked
+                    text.take(packet, self._clock)
                     continue
                 move(packet, shift_of(self._clock, packet))
                 if packet.stream_index != self._video.index:
@@ -135,7 +154,12 @@ class _Scanner:
                     reporter.progress(min(999, packet.pos * 1000 // self._size))
         except FFmpegError:
             self._is_damaged = True
-        return self._result(tuple(scan for tally in tallies.values() if (scan := tally.scan())))
+        found = self._result(tuple(scan for tally in tallies.values() if (scan := tally.scan())))
+        return msgspec.structs.replace(
+            found,
+            text=tuple(text.scan() for text in self.texts.values()),
+            chapters=tuple(_chapters_of(self._container)),
+        )
 
     def _take_picture(self, packet: Any) -> None:
         self._bytes += packet.size
@@ -259,3 +283,15 @@ def _median_step(shown: list[int]) -> int:
     """Return the usual distance of pictures; a 25th of a second when there is only one."""
     steps = sorted(b - a for a, b in pairwise(shown))
     return steps[len(steps) // 2] if steps else TICKS_PER_S // 25
+
+
+def _chapters_of(container: av.container.InputContainer) -> Iterator[RawChapter]:
+    """Yield the chapters that the container names, as it names them."""
+    for one in container.chapters():
+        base = one["time_base"]
+        if base is not None and base > 0:
+            yield RawChapter(
+                start_ticks=to_ticks(one["start"], base),
+                end_ticks=to_ticks(one["end"], base),
+                title=str(one["metadata"].get("title", "")),
+            )

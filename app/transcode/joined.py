@@ -36,6 +36,11 @@ class JoinedClock:
         self.joins = 0
         """How often the clock jumped."""
 
+    @property
+    def newest_shift(self) -> int:
+        """By how much the part that is being read is moved."""
+        return self._newest
+
     def shift(self, stream: int, time: int, duration: int) -> int:
         """Return by how much a packet of ``stream`` is moved that is decoded at ``time``."""
         shift = self._shifts.get(stream, self._newest)

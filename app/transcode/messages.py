@@ -14,6 +14,7 @@ import msgspec
 from app.core.errors import BugError
 from app.media.film import RenditionFacts, StillsInfo
 from app.media.plan import Plan
+from app.media.sidecar import Sidecar
 from app.media.source import SourceInfo
 
 MAX_FRAME_BYTES = 256 << 20
@@ -51,6 +52,26 @@ class IndexSource(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     source: SourceHandle
     profile: str
     fingerprint: str
+    sidecars: tuple[Sidecar, ...] = ()
+    """Readable text files beside the source."""
+
+
+class ReadSidecar(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Say whether a file beside the source is text with times, and take it apart."""
+
+    data: bytes
+    kind: str
+    """The end of its name: srt, ass, ssa, vtt."""
+    language: str = ""
+    charset: str = "auto"
+
+
+class MakeText(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Make the WebVTT file of a text track from what ``index`` kept of it; no source is needed."""
+
+    track: str
+    raw: bytes
+    duration_ticks: int
 
 
 class MakeVideo(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -124,7 +145,7 @@ class TryEncoders(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 SourceRequest = ProbeSource | IndexSource | MakeVideo | MakeAudio | MakeStills
-Request = SourceRequest | JoinFilm | PlayThrough | MakeSample | TryEncoders
+Request = SourceRequest | ReadSidecar | MakeText | JoinFilm | PlayThrough | MakeSample | TryEncoders
 
 
 class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -158,6 +179,22 @@ class StillMade(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     data: bytes
 
 
+class TextFound(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What ``index`` keeps of a text track inside the source, for its ``text`` task."""
+
+    track: str
+    data: bytes
+
+
+class SidecarText(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in a file beside the source."""
+
+    codec: str
+    charset: str
+    raw: bytes
+    """The whole track, for its ``text`` task."""
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The request is carried out; what belongs to it is filled in."""
 
@@ -169,6 +206,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     encoders: dict[str, str] = {}
     streams: tuple[StreamFacts, ...] = ()
     size_bytes: int = 0
+    sidecar: SidecarText | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -179,7 +217,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     permanent: bool
 
 
-Report = Progressed | InitMade | SegmentMade | StillMade | Done | Failed
+Report = Progressed | InitMade | SegmentMade | StillMade | TextFound | Done | Failed
+Piece = InitMade | SegmentMade | StillMade | TextFound
 
 _encoder = msgspec.msgpack.Encoder()
 _request_decoder = msgspec.msgpack.Decoder(Request)

@@ -155,6 +155,9 @@ def _describe_text(stream: Any) -> TextStream:
         language=stream.metadata.get("language", ""),
         title=stream.metadata.get("title", ""),
         is_bitmap=codec in BITMAP_CODECS,
+        is_default=bool(stream.disposition & Disposition.default),
+        is_forced=bool(stream.disposition & Disposition.forced),
+        is_hearing_impaired=bool(stream.disposition & (Disposition.hearing_impaired | Disposition.captions)),
     )
 
 

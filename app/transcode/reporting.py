@@ -6,7 +6,7 @@ import threading
 import time
 from typing import BinaryIO, Protocol
 
-from app.transcode.messages import InitMade, Progressed, Report, SegmentMade, StillMade, encode_frame
+from app.transcode.messages import InitMade, Piece, Progressed, Report, SegmentMade, encode_frame
 
 _PROGRESS_INTERVAL_S = 0.25
 
@@ -18,7 +18,7 @@ class Reporter(Protocol):
         """Say how far the task is, 0 to 1000; may be dropped."""
         ...
 
-    def made(self, report: InitMade | SegmentMade | StillMade) -> None:
+    def made(self, report: Piece) -> None:
         """Hand over a finished piece; blocks while the parent is behind."""
         ...
 
@@ -37,7 +37,7 @@ class PipeReporter:
             self._last_progress_s = now_s
             self.send(Progressed(milli=milli, film_ticks=film_ticks))
 
-    def made(self, report: InitMade | SegmentMade | StillMade) -> None:
+    def made(self, report: Piece) -> None:
         self.send(report)
 
     def send(self, report: Report) -> None:
@@ -52,13 +52,13 @@ class MemoryReporter:
     """Keeps reports; for tests and for checking results inside the child."""
 
     def __init__(self) -> None:
-        self.reports: list[InitMade | SegmentMade | StillMade] = []
+        self.reports: list[Piece] = []
         self.milli: list[int] = []
 
     def progress(self, milli: int, film_ticks: int = 0) -> None:  # noqa: ARG002 (the seam's shape)
         self.milli.append(milli)
 
-    def made(self, report: InitMade | SegmentMade | StillMade) -> None:
+    def made(self, report: Piece) -> None:
         self.reports.append(report)
 
     def bytes_of(self, name: str) -> bytes:

@@ -7,15 +7,18 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from app.core.errors import BugError, ErrorCode, ExpectedError
-from app.media.plan import Plan, plan_hash
+from app.media.plan import Plan, TextTrack, plan_hash
 from app.queue.targets import (
     ResourceClass,
     Target,
     TaskKind,
     TaskSpec,
+    TextInput,
     decode_index_result,
+    decode_text_inputs,
     encode_index_result,
     format_target,
     is_vital,
@@ -33,6 +36,7 @@ targets = st.one_of(
     st.just(Target(kind=TaskKind.INDEX)),
     st.builds(Target, kind=st.just(TaskKind.VIDEO), plan=PLAN, name=NAME, chunk=st.integers(0, 10**9 - 1)),
     st.builds(Target, kind=st.just(TaskKind.AUDIO), plan=PLAN, name=NAME),
+    st.builds(Target, kind=st.just(TaskKind.TEXT), plan=PLAN, name=NAME),
     st.builds(Target, kind=st.just(TaskKind.STILLS), plan=PLAN),
     st.builds(Target, kind=st.just(TaskKind.PUBLISH), plan=PLAN, name=st.sampled_from(["quick", "full"])),
 )
@@ -56,7 +60,7 @@ def test_a_target_survives_its_text(target: Target) -> None:
         "video/0123456789ABCDEF/a/1",
         "video/0123456789abcdef/a",
         "publish/0123456789abcdef/half",
-        "text/0123456789abcdef/s0",
+        "text/0123456789abcdef",
     ],
 )
 def test_what_is_no_target_is_refused(text: str) -> None:
@@ -118,6 +122,24 @@ def test_the_full_stage_waits_for_everything_but_goes_on_without_stills_that_fai
 def test_only_previews_and_the_quick_stage_can_be_done_without(plan: Plan) -> None:
     spared = [spec.target for spec in tasks_of_plan(plan) if not is_vital(parse_target(spec.target))]
     assert spared == [spec_of(plan, "stills/").target, spec_of(plan, "/quick").target]
+
+
+def test_text_is_waited_for_but_can_be_done_without(plan: Plan) -> None:
+    with_text = replace(plan, text=(TextTrack(name="t0", codec="subrip", label="English"),))
+    text, full = spec_of(with_text, "text/").target, spec_of(with_text, "/full")
+    rest = {spec.target for spec in tasks_of_plan(with_text) if spec.kind is not TaskKind.PUBLISH} - {text}
+    assert missing_for(full, with_text, rest) == (text,)
+    assert missing_for(full, with_text, rest, failed={text}) == ()
+    assert text not in missing_for(spec_of(with_text, "/quick"), with_text, ())
+    assert resource_of(parse_target(text), with_text) is ResourceClass.LIGHT
+    assert not is_vital(parse_target(text))
+
+
+def test_what_text_is_made_from_survives_the_outcome_of_index(plan: Plan) -> None:
+    inputs = (TextInput(track="t0", capability="somewhere"),)
+    value = encode_index_result(plan, inputs)
+    assert decode_text_inputs(value) == inputs
+    assert plan_hash_in(value) == plan_hash(plan)
 
 
 def test_copying_is_light_and_encoding_is_heavy(plan: Plan, plan_maker: Callable[..., Plan]) -> None:
