@@ -480,7 +480,7 @@ async def rendezvous(
 @common
 @run
 async def export(context: Context, media: str, output: str, *, overwrite: bool) -> None:
-    """Write the best quality with all sound tracks to an MP4 file."""
+    """Write the best quality with all sound and text tracks to an MP4 file."""
     terminal = context.terminal
     path = os.fsencode(os.path.abspath(output))  # noqa: PTH100, ASYNC240 (reads no disk)
     shown = display_path(os.fsencode(output))

@@ -12,9 +12,10 @@ from app.core.database import disk_error_to_ours
 from app.core.errors import ErrorCode, ExpectedError
 from app.engine.films import EngineFilms, FilmView
 from app.engine.kernel import Kernel
+from app.media.plan import TextTrack
 from app.playback.source import INIT_NUMBER
 from app.storage.vault import Vault
-from app.transcode.messages import JoinFilm, Progressed, Report
+from app.transcode.messages import JoinedText, JoinFilm, Progressed, Report
 
 
 async def export_film(
@@ -60,6 +61,7 @@ async def _write(
     plan = view.plan
     names = [plan.renditions[0].name, *(track.name for track in plan.audio)]
     pieces = [await _capabilities(films, view, name) for name in names]
+    texts = tuple([await _text(kernel, films, view, track) for track in view.layout.text])
     output = await asyncio.to_thread(os.open, part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     feeds = [_Feed(kernel.storage.vault, one) for one in pieces]
     try:
@@ -69,6 +71,8 @@ async def _write(
             languages=("", *(track.language for track in plan.audio)),
             output_fd=output,
             duration_ticks=plan.duration_ticks,
+            text=texts,
+            chapters=plan.chapters,
         )
 
         async def report(one: Report) -> None:
@@ -86,11 +90,24 @@ async def _write(
     return done.size_bytes
 
 
+async def _text(kernel: Kernel, films: EngineFilms, view: FilmView, track: TextTrack) -> JoinedText:
+    capability = await films.find(view, track.name, 0)
+    if capability is None:
+        raise _lost()
+    await films.have_here([capability])
+    data = await kernel.store(lambda storage: storage.vault.read_all(capability))
+    return JoinedText(label=track.label, language=track.language, data=data, is_forced=track.is_forced)
+
+
+def _lost() -> ExpectedError:
+    return ExpectedError(ErrorCode.RESULT_LOST, "A piece of this film is lost; run verify, then retry its job.")
+
+
 async def _capabilities(films: EngineFilms, view: FilmView, name: str) -> list[str]:
     numbers = [INIT_NUMBER, *range(view.plan.segment_count)]
     found = [await films.find(view, name, number) for number in numbers]
     if any(one is None for one in found):
-        raise ExpectedError(ErrorCode.RESULT_LOST, "A piece of this film is lost; run verify, then retry its job.")
+        raise _lost()
     pieces = [one for one in found if one is not None]
     await films.have_here(pieces)
     return pieces

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from app.core.errors import BugError
+from app.media.chapters import Chapter
 from app.media.film import RenditionFacts, StillsInfo
 from app.media.plan import Plan
 from app.media.sidecar import Sidecar
@@ -106,14 +107,26 @@ class MakeStills(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     plan: Plan
 
 
+class JoinedText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text track of an exported film."""
+
+    label: str
+    language: str
+    data: bytes
+    """Its WebVTT file."""
+    is_forced: bool = False
+
+
 class JoinFilm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Remux fragmented MP4 streams that arrive on descriptors into one plain MP4 file."""
+    """Remux fragmented MP4 streams that arrive on descriptors, and text, into one plain MP4 file."""
 
     inputs: tuple[int, ...]
     labels: tuple[str, ...]
     languages: tuple[str, ...]
     output_fd: int
     duration_ticks: int
+    text: tuple[JoinedText, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
 
 
 class PlayThrough(msgspec.Struct, frozen=True, kw_only=True, tag=True):

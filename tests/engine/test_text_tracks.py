@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import urllib.request
 from collections.abc import AsyncIterator
@@ -104,6 +105,15 @@ def cues_in(playlist: str) -> list[float]:
     with av.open(playlist, "r") as container:
         packets = [one for one in container.demux() if one.size]
     return [float(one.pts * one.time_base) for one in packets if one.pts is not None and one.time_base is not None]
+
+
+async def test_an_export_holds_text_and_chapters(engine: LocalEngine, folder: Path, tmp_path: Path) -> None:
+    job = await finished(engine, await add(engine, folder / "Film.mkv"))
+    path = tmp_path / "export.mp4"
+    await engine.call(api.ExportFilm(media_id=job.media_id, path=os.fsencode(path)))
+    with av.open(str(path), "r") as container:
+        assert [one.metadata["language"] for one in container.streams.subtitles] == ["eng", "deu", "rus"]
+        assert [one["metadata"]["title"] for one in container.chapters()] == ["Begin", "End"]
 
 
 async def test_chapters_are_shown(engine: LocalEngine, folder: Path) -> None:

@@ -60,6 +60,13 @@ class SwitchLevel(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag
     index: int
 
 
+class ChooseText(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="text"):
+    """Choose a text track and wait until it has that many cues."""
+
+    index: int
+    cues: int
+
+
 class Look(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="look"):
     """Go to each of these moments in turn, paused, and look at the picture."""
 
@@ -74,7 +81,7 @@ class Fill(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="fill"
     fps: int
 
 
-Step = Play | Seek | SwitchLevel | Look | Fill
+Step = Play | Seek | SwitchLevel | ChooseText | Look | Fill
 
 
 class PlayerFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +91,22 @@ class PlayerFault(msgspec.Struct, frozen=True, kw_only=True):
     details: str
     fatal: bool
     reason: str = ""
+
+
+class CueSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A cue that the browser got."""
+
+    start_s: float
+    end_s: float
+    text: str
+
+
+class TextSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A text track that was chosen."""
+
+    name: str
+    language: str
+    cues: tuple[CueSeen, ...]
 
 
 class HlsJsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +125,8 @@ class HlsJsReport(msgspec.Struct, frozen=True, kw_only=True):
     """Width of each picture in ``frames``."""
     missed: int
     """Frames that were shown without telling, or dropped because they were late."""
+    text: tuple[TextSeen, ...] = ()
+    """What ``ChooseText`` found."""
 
     @property
     def serious_faults(self) -> tuple[PlayerFault, ...]:
@@ -128,6 +153,7 @@ class _RawReport(msgspec.Struct):
     sound_start: int = 0
     dropped: int = 0
     variants: list[tuple[int, int]] = []
+    text: list[TextSeen] = []
 
 
 def missing_tool() -> str | None:
@@ -212,6 +238,7 @@ def _read(raw: _RawReport) -> HlsJsReport:
         levels=tuple(raw.levels),
         widths=tuple(one.width for one in raw.frames),
         missed=untold + raw.dropped,
+        text=tuple(raw.text),
     )
 
 

@@ -9,13 +9,17 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
+from app.media.plan import TextTrack
+from app.media.source import TICKS_PER_S
+from app.media.text import Cue, format_webvtt
 from app.playback.gateway import Gateway, GatewayTimings, PlayerAddresses
 from app.playback.memory import MemoryFilmSource
-from app.playback.source import INIT_NUMBER
+from app.playback.source import INIT_NUMBER, film_layout
 from tests.judges import ffmpeg_judge, hlsjs_judge, qt_judge
 from tests.judges.ffmpeg_judge import play_after_seek, play_with_ffmpeg, probe_with_ffprobe
-from tests.judges.hlsjs_judge import Fill, Look, Play, Seek, SwitchLevel, play_with_hlsjs
+from tests.judges.hlsjs_judge import ChooseText, Fill, Look, Play, Seek, Step, SwitchLevel, play_with_hlsjs
 from tests.judges.ladder import Ladder, make_ladder, put_ladder, put_segments
 from tests.judges.qt_judge import PlayOn, SeekTo, Stall, play_with_qt
 from tests.judges.seen import check_beeps, check_every_frame_once, check_frames_in_order, numbers_of, require_judge
@@ -253,3 +257,48 @@ async def test_the_judges_notice_a_missing_segment(film: Stage, ladder: Ladder) 
     report = await asyncio.to_thread(play_with_ffmpeg, film.addresses.auto)
     with pytest.raises(AssertionError, match=r"came after|missing"):
         check_every_frame_once(report.frames, end=COUNT, fps=FPS)
+
+
+@pytest.fixture
+async def with_text(film: Stage, ladder: Ladder) -> Stage:
+    """Return a stage whose film has two text tracks, of which the second one is not made yet."""
+    tracks = (
+        TextTrack(name="t0", codec="subrip", label="English", language="en"),
+        TextTrack(name="t1", codec="subrip", label="Deutsch", language="de"),
+    )
+    plan = replace(ladder.layout.plan, text=tracks)
+    layout = film_layout(plan, measured=ladder.layout.rates, is_complete=True)
+    film.source.add_film(MEDIA, layout)
+    await film.source.put(MEDIA, "t0", 0, text_of("Hello <i>you</i> &amp; me", "last"))
+    return film
+
+
+def text_of(*words: str) -> bytes:
+    """Return a text track whose nth text is shown from second n + 0.5 for a second."""
+    cues = [
+        Cue(start_ticks=number * TICKS_PER_S + 45_000, end_ticks=(number + 1) * TICKS_PER_S + 45_000, text=text)
+        for number, text in enumerate(words)
+    ]
+    return format_webvtt(cues).encode()
+
+
+@pytest.mark.usefixtures("_hlsjs")
+async def test_hlsjs_shows_text_at_its_time_and_waits_for_what_is_being_made(with_text: Stage) -> None:
+    async def make_later() -> None:
+        while (MEDIA, "t1", 0) not in with_text.source.wanted:  # noqa: ASYNC110 (a plain list tells nobody)
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)  # the time that passes is the point: the player must bear it
+        await with_text.source.put(MEDIA, "t1", 0, text_of("Hallo", "zwei", "drei"))
+
+    making = asyncio.ensure_future(make_later())
+    steps: list[Step] = [Play(until_s=0.5), ChooseText(index=0, cues=2), ChooseText(index=1, cues=3), Play(until_s=2.5)]
+    report = await play_with_hlsjs(with_text.addresses.master, steps, renderTextTracksNatively=True)
+    await making
+    assert report.serious_faults == ()
+    english, german = report.text
+    assert (english.name, english.language) == ("English", "en")
+    assert [(one.start_s, one.end_s, one.text) for one in english.cues] == [
+        (0.5, 1.5, "Hello <i>you</i> &amp; me"),
+        (1.5, 2.5, "last"),
+    ]
+    assert [(one.start_s, one.text) for one in german.cues] == [(0.5, "Hallo"), (1.5, "zwei"), (2.5, "drei")]

@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from app.media.chapters import Chapter
 from app.media.film import StillsInfo
+from app.media.text import Cue, format_webvtt
 from app.transcode.join import join_film
-from app.transcode.messages import JoinFilm, MakeSample, MakeStills, PlayThrough, StillMade
+from app.transcode.messages import JoinedText, JoinFilm, MakeSample, MakeStills, PlayThrough, StillMade
 from app.transcode.playthrough import play_through
 from app.transcode.reporting import MemoryReporter
 from app.transcode.sample import make_sample
@@ -160,6 +162,51 @@ def test_an_exported_film_is_one_mp4_with_every_picture_and_its_sound(
     assert track["tags"]["language"] == "ger"
     assert float(answer["format"]["duration"]) == pytest.approx(12, abs=0.03)
     assert float(picture["start_time"]) == 0
+    assert [shot.number for shot in shots(path.read_bytes())] == list(range(360))
+
+
+def test_an_exported_film_has_its_text_and_chapters(pieces: tuple[bytes, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "export.mp4"
+    cues = [
+        Cue(start_ticks=45_000, end_ticks=180_000, text="<i>Grüße</i> &amp; mehr"),
+        Cue(start_ticks=90_000, end_ticks=270_000, text="two\nlines"),
+    ]
+    text = JoinedText(label="Deutsch", language="ger", data=format_webvtt(cues).encode(), is_forced=True)
+    chapters = (
+        Chapter(start_ticks=0, end_ticks=540_000, title="First"),
+        Chapter(start_ticks=540_000, end_ticks=1_080_000, title=""),
+    )
+    with path.open("wb") as file:
+
+        def join(inputs: tuple[int, ...]) -> int:
+            request = JoinFilm(
+                inputs=inputs,
+                labels=("", "Beeps"),
+                languages=("", "ger"),
+                output_fd=file.fileno(),
+                duration_ticks=12 * 90_000,
+                text=(text,),
+                chapters=chapters,
+            )
+            return join_film(request, MemoryReporter())
+
+        run_with_pipes(pieces, join)
+    command = ["ffprobe", "-v", "error", "-show_streams", "-show_chapters", "-of", "json", str(path)]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=30).stdout)
+    (track,) = (one for one in answer["streams"] if one["codec_type"] == "subtitle")
+    assert (track["codec_name"], track["tags"]["language"]) == ("mov_text", "ger")
+    assert [(float(one["start_time"]), one["tags"]["title"]) for one in answer["chapters"]] == [(0, "First"), (6, "2")]
+    seen = subprocess.run(
+        ["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:s:0", "-f", "srt", "-"],
+        check=True,
+        capture_output=True,
+        timeout=30,
+    ).stdout.decode()
+    assert [block.split("\n", 2)[1:] for block in seen.strip().split("\n\n")] == [
+        ["00:00:00,500 --> 00:00:01,000", "Grüße & mehr"],
+        ["00:00:01,000 --> 00:00:02,000", "Grüße & mehr\ntwo\nlines"],
+        ["00:00:02,000 --> 00:00:03,000", "two\nlines"],
+    ]
     assert [shot.number for shot in shots(path.read_bytes())] == list(range(360))
 
 
