@@ -96,7 +96,7 @@ def _text_stream(output: Any, text: JoinedText) -> Any:
 
 def _text_packets(number: int, text: JoinedText) -> Iterator[tuple[int, Any]]:
     for cue in CueLine(parse_webvtt(text.data.decode())).flattened():
-        words = plain_text(cue.text).encode()[:_LONGEST_TEXT]
+        words = plain_text(cue.text).encode()[:_LONGEST_TEXT].decode(errors="ignore").encode()
         packet = av.Packet(len(words).to_bytes(2, "big") + words)
         packet.time_base = _TEXT_TIME_BASE
         packet.pts = packet.dts = cue.start_ticks * 1000 // TICKS_PER_S

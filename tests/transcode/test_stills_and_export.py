@@ -196,12 +196,16 @@ def test_an_exported_film_has_its_text_and_chapters(pieces: tuple[bytes, bytes],
     (track,) = (one for one in answer["streams"] if one["codec_type"] == "subtitle")
     assert (track["codec_name"], track["tags"]["language"]) == ("mov_text", "ger")
     assert [(float(one["start_time"]), one["tags"]["title"]) for one in answer["chapters"]] == [(0, "First"), (6, "2")]
-    seen = subprocess.run(
-        ["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:s:0", "-f", "srt", "-"],
-        check=True,
-        capture_output=True,
-        timeout=30,
-    ).stdout.decode()
+    seen = (
+        subprocess.run(
+            ["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:s:0", "-f", "srt", "-"],
+            check=True,
+            capture_output=True,
+            timeout=30,
+        )
+        .stdout.decode()
+        .replace("\r\n", "\n")
+    )
     assert [block.split("\n", 2)[1:] for block in seen.strip().split("\n\n")] == [
         ["00:00:00,500 --> 00:00:01,000", "Grüße & mehr"],
         ["00:00:01,000 --> 00:00:02,000", "Grüße & mehr\ntwo\nlines"],
