@@ -104,8 +104,15 @@ class TextSnapshot(Snapshot, frozen=True, kw_only=True):
     is_default: bool = False
     is_forced: bool = False
     is_hearing_impaired: bool = False
-    address: str | None = None
-    """Where an open player finds it, as WebVTT."""
+
+
+class CueSnapshot(Snapshot, frozen=True, kw_only=True):
+    """Text and when it is shown; the cues of a track follow one another."""
+
+    start_s: float
+    end_s: float
+    text: str
+    """Plain, lines separated by a line feed."""
 
 
 class ChapterSnapshot(Snapshot, frozen=True, kw_only=True):
@@ -388,6 +395,14 @@ class GetPoster(Command[bytes | None], frozen=True, kw_only=True, tag=True):
     media_id: str
 
 
+class GetText(Command[tuple[CueSnapshot, ...] | None], frozen=True, kw_only=True, tag=True):
+    """The cues of a text track, or None while they are not made; raises no-such-id when they will not be."""
+
+    reply: ClassVar[Any] = tuple[CueSnapshot, ...] | None
+    media_id: str
+    name: str
+
+
 class RemoveFilm(Command[FilmSnapshot], frozen=True, kw_only=True, tag=True):
     """Put a film into the Trash, or delete it now."""
 
@@ -577,6 +592,7 @@ AnyCommand = (
     | ListLibrary
     | GetFilm
     | GetPoster
+    | GetText
     | RemoveFilm
     | ListTrash
     | RestoreFilm

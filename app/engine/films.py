@@ -214,6 +214,16 @@ class EngineFilms:
         for capability in capabilities:
             await self._bring(capability)
 
+    async def text(self, media_id: str, name: str) -> bytes | None:
+        """Return a text track's WebVTT file, None while it is not made; raises no-such-id when it will not be."""
+        view = await self.view(media_id)
+        if name in view.layout.lacking or not view.layout.is_text(name):
+            raise ExpectedError(ErrorCode.NO_SUCH_ID, "This film has no such subtitles; it plays without them.")
+        capability = await self.find(view, name, 0)
+        if capability is None:
+            return None
+        return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+
     async def _piece(self, media_id: str, name: str, number: int) -> bytes:
         """Return a piece, waiting until it is made.
 

@@ -38,6 +38,7 @@ from app.engine.snapshots import (
     JobView,
     LiveTask,
     chapter_snapshots,
+    cue_snapshots,
     job_snapshot,
     running_milli,
     text_snapshots,
@@ -139,6 +140,7 @@ class LocalEngine:
             api.ListLibrary: self._list_library,
             api.GetFilm: self._get_film,
             api.GetPoster: self._get_poster,
+            api.GetText: self._get_text,
             api.RemoveFilm: self._remove_film,
             api.ListTrash: self._list_trash,
             api.RestoreFilm: self._restore_film,
@@ -523,6 +525,11 @@ class LocalEngine:
                 return None
             raise
 
+    async def _get_text(self, command: api.GetText) -> tuple[api.CueSnapshot, ...] | None:
+        job = await self._media_job(command.media_id)
+        data = await self._films.text(job.media_id, command.name)
+        return cue_snapshots(data) if data is not None else None
+
     async def _remove_film(self, command: api.RemoveFilm) -> api.FilmSnapshot:
         job = await self._media_job(command.media_id)
         film = await self._get_film(api.GetFilm(media_id=job.media_id))
@@ -555,7 +562,7 @@ class LocalEngine:
             auto=addresses.auto,
             duration_s=ticks_to_s(layout.plan.duration_ticks),
             audio=track_snapshots(layout.plan),
-            text=text_snapshots(layout.text, root=addresses.root, plan=layout.plan_hash),
+            text=text_snapshots(layout.text),
             chapters=chapter_snapshots(layout.plan),
             sheets=addresses.sheets,
             sheet_layout=api.SheetLayout(

@@ -10,6 +10,7 @@ from app.core.encoding import decode_canonical
 from app.core.errors import ErrorInfo
 from app.engine.api import (
     ChapterSnapshot,
+    CueSnapshot,
     FilmSnapshot,
     JobSnapshot,
     RenditionSnapshot,
@@ -20,7 +21,7 @@ from app.engine.api import (
 from app.engine.publishing import published_plan
 from app.media.film import Film, PublishStage
 from app.media.plan import Plan, TextTrack, ticks_to_s
-from app.playback.addresses import format_text_piece
+from app.media.text import CueLine, parse_webvtt, plain_text
 from app.queue.machine import (
     JobState,
     JobStatus,
@@ -250,8 +251,8 @@ def _texts_of(film: Film | None, plan: Plan) -> tuple[TextTrack, ...]:
     return tuple(one for one in plan.text if one.name in made)
 
 
-def text_snapshots(tracks: Iterable[TextTrack], *, root: str | None = None, plan: str = "") -> tuple[TextSnapshot, ...]:
-    """Return text tracks, for an open player with the addresses under its ``root``."""
+def text_snapshots(tracks: Iterable[TextTrack]) -> tuple[TextSnapshot, ...]:
+    """Return text tracks as they are shown."""
     return tuple(
         TextSnapshot(
             name=one.name,
@@ -260,9 +261,16 @@ def text_snapshots(tracks: Iterable[TextTrack], *, root: str | None = None, plan
             is_default=one.is_default,
             is_forced=one.is_forced,
             is_hearing_impaired=one.is_hearing_impaired,
-            address=root + format_text_piece(plan, one.name) if root is not None else None,
         )
         for one in tracks
+    )
+
+
+def cue_snapshots(webvtt: bytes) -> tuple[CueSnapshot, ...]:
+    """Return the cues of a text track, one after another."""
+    return tuple(
+        CueSnapshot(start_s=ticks_to_s(one.start_ticks), end_s=ticks_to_s(one.end_ticks), text=plain_text(one.text))
+        for one in CueLine(parse_webvtt(webvtt.decode())).flattened()
     )
 
 

@@ -70,8 +70,6 @@ class PlayerAddresses(msgspec.Struct, frozen=True, kw_only=True):
     """Where a player finds its film."""
 
     token: str
-    root: str
-    """What all other addresses begin with."""
     master: str
     auto: str
     sheets: str | None
@@ -118,7 +116,6 @@ class Gateway:
         root = f"http://{LOOPBACK}:{self.port}/{session.token}/"
         return PlayerAddresses(
             token=session.token,
-            root=root,
             master=root + MASTER_PLAYLIST,
             auto=root + AUTO_MASTER_PLAYLIST,
             sheets=root + SHEETS if layout.has_stills else None,

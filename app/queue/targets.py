@@ -191,9 +191,7 @@ def rank_of(target: Target) -> tuple[int, int]:
             return (1, 0) if target.chunk == 0 else (2, target.chunk)
         case TaskKind.AUDIO:
             return 1, 1
-        case TaskKind.TEXT:
-            return 1, 3
-        case TaskKind.STILLS:
+        case TaskKind.TEXT | TaskKind.STILLS:
             return 2, 0
         case TaskKind.PUBLISH:
             return (1, 2) if target.name == PublishStage.QUICK else (2, LAST_NUMBER)

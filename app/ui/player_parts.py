@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QUrl, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPixmap
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap
 from PySide6.QtNetwork import QNetworkAccessManager, QNetworkProxy, QNetworkReply, QNetworkRequest
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -22,8 +24,11 @@ from app.engine.api import PlayerSnapshot
 from app.ui.icons import IconButton
 from app.ui.notices import plain_label
 from app.ui.presenters import thumbnail_at
-from app.ui.theme import SPACE, scaled_font
+from app.ui.theme import DARK, SPACE, scaled_font
 from app.ui.wording import format_clock
+
+_WIDEST = 240
+"""Pixels that a chapter's name may take above the slider."""
 
 
 class SeekSlider(QSlider):
@@ -38,12 +43,36 @@ class SeekSlider(QSlider):
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setMouseTracking(True)
         self.setFixedHeight(24)
+        self._marks: tuple[int, ...] = ()
+
+    def mark(self, positions_ms: Sequence[int]) -> None:
+        """Mark where chapters begin."""
+        self._marks = tuple(positions_ms)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._marks:
+            return
+        painter = QPainter(self)
+        colour = QColor(DARK.muted)
+        for position_ms in self._marks:
+            painter.fillRect(self._x_of(position_ms), self.height() // 2 - 7, 2, 4, colour)
+        painter.end()
+
+    def _x_of(self, position_ms: int) -> int:
+        handle = self._handle()
+        room = max(1, self.width() - handle)
+        return QStyle.sliderPositionFromValue(self.minimum(), self.maximum(), position_ms, room) + handle // 2 - 1
+
+    def _handle(self) -> int:
+        option = QStyleOptionSlider()
+        self.initStyleOption(option)
+        return self.style().pixelMetric(QStyle.PixelMetric.PM_SliderLength, option, self)
 
     def position_at(self, x: int) -> int:
         """Return the position in ms that lies at ``x`` pixels."""
-        option = QStyleOptionSlider()
-        self.initStyleOption(option)
-        handle = self.style().pixelMetric(QStyle.PixelMetric.PM_SliderLength, option, self)
+        handle = self._handle()
         room = max(1, self.width() - handle)
         return QStyle.sliderValueFromPosition(self.minimum(), self.maximum(), x - handle // 2, room)
 
@@ -122,19 +151,25 @@ class Preview(QWidget):
         super().__init__(parent, Qt.WindowType.ToolTip)
         self.setObjectName("preview")
         self._picture = QLabel()
+        self._chapter = plain_label("")
+        self._chapter.setWordWrap(False)
+        self._chapter.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._time = QLabel()
         self._time.setAlignment(Qt.AlignmentFlag.AlignCenter)
         column = QVBoxLayout(self)
         column.setContentsMargins(4, 4, 4, 4)
         column.setSpacing(2)
         column.addWidget(self._picture)
+        column.addWidget(self._chapter)
         column.addWidget(self._time)
 
-    def show_at(self, above: QPoint, position_ms: int, picture: QPixmap | None) -> None:
+    def show_at(self, above: QPoint, position_ms: int, picture: QPixmap | None, chapter: str = "") -> None:
         """Appear centred above ``above`` (global)."""
         self._picture.setVisible(picture is not None)
         if picture is not None:
             self._picture.setPixmap(picture)
+        self._chapter.setVisible(bool(chapter))
+        self._chapter.setText(self._chapter.fontMetrics().elidedText(chapter, Qt.TextElideMode.ElideRight, _WIDEST))
         self._time.setText(format_clock(position_ms / 1000))
         self.adjustSize()
         self.move(above.x() - self.width() // 2, above.y() - self.height() - SPACE)
@@ -163,16 +198,23 @@ class ControlBar(QWidget):
         self.volume.setRange(0, 100)
         self.volume.setValue(100)
         self.volume.setFixedWidth(96)
-        self.tracks = IconButton("sound-track", self.tr("Sound track"), self)
-        self.tracks.setPopupMode(IconButton.ToolButtonPopupMode.InstantPopup)
-        self.tracks.setMenu(QMenu(self))
-        self.tracks.hide()
+        self.chapters = self._menu_button("chapters", self.tr("Chapters"))
+        self.text = self._menu_button("text", self.tr("Subtitles (C)"))
+        self.tracks = self._menu_button("sound-track", self.tr("Sound track"))
         self.full_screen = IconButton("fullscreen", self.tr("Full screen (F)"), self)
         row = QHBoxLayout(self)
         row.setContentsMargins(2 * SPACE, SPACE, 2 * SPACE, SPACE)
         row.setSpacing(SPACE)
         before: tuple[QWidget, ...] = (self.play, self.position)
-        after: tuple[QWidget, ...] = (self.duration, self.mute, self.volume, self.tracks, self.full_screen)
+        after: tuple[QWidget, ...] = (
+            self.duration,
+            self.chapters,
+            self.mute,
+            self.volume,
+            self.tracks,
+            self.text,
+            self.full_screen,
+        )
         for widget in before:
             row.addWidget(widget)
         row.addWidget(self.slider, 1)
@@ -182,6 +224,13 @@ class ControlBar(QWidget):
         self.mute.clicked.connect(self.mute_wanted)
         self.volume.valueChanged.connect(self.volume_wanted)
         self.full_screen.clicked.connect(self.full_screen_wanted)
+
+    def _menu_button(self, name: str, tip: str) -> IconButton:
+        button = IconButton(name, tip, self)
+        button.setPopupMode(IconButton.ToolButtonPopupMode.InstantPopup)
+        button.setMenu(QMenu(self))
+        button.hide()
+        return button
 
     def show_playing(self, *, is_playing: bool) -> None:
         """Show pause or play."""

@@ -15,7 +15,7 @@ What the gateway does not answer in time is done anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, QUrl, Signal, SignalInstance
@@ -34,10 +34,21 @@ from PySide6.QtWidgets import (
 )
 
 from app.core.errors import ErrorInfo
-from app.engine.api import ClosePlayer, FilmSnapshot, GetFilm, OpenPlayer, PlayerSnapshot, SeekPlayer
+from app.engine.api import (
+    ChapterSnapshot,
+    ClosePlayer,
+    FilmSnapshot,
+    GetFilm,
+    OpenPlayer,
+    PlayerSnapshot,
+    SeekPlayer,
+    TextSnapshot,
+)
 from app.ui.bridge import EngineBridge
 from app.ui.notices import plain_label
 from app.ui.player_parts import ControlBar, MessagePage, Preview, ThumbnailShelf
+from app.ui.player_text import TextOverlay
+from app.ui.playing import chapter_at, chapter_lines, chapter_name, next_chapter_s
 from app.ui.presenters import playback_error_text
 from app.ui.seeking import SeekGate, SeekStep
 from app.ui.theme import DARK, SPACE, dress
@@ -142,6 +153,7 @@ class PlayerWindow(QWidget):
         self._wait_note.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._wait_note.setContentsMargins(0, SPACE, 0, 0)
         self._wait_note.hide()
+        self._text = TextOverlay(self._bridge, self._media_id, self._video.videoSink(), self)
         self._bar = ControlBar()
         self._preview = Preview(self)
         column = QVBoxLayout(self)
@@ -165,6 +177,7 @@ class PlayerWindow(QWidget):
         self._bar.slider.sought.connect(self.seek)
         self._bar.slider.pointed.connect(self._point)
         self._bar.slider.left.connect(self._unpoint)
+        self._bar.text.menu().aboutToShow.connect(self._check_text)
         self._message.retry_wanted.connect(self.retry)
         self._player.positionChanged.connect(self._on_position)
         self._player.playbackStateChanged.connect(self._on_playback)
@@ -201,6 +214,9 @@ class PlayerWindow(QWidget):
         self._thumbnails = ThumbnailShelf(session, self)
         self._thumbnails.arrived.connect(self._show_preview)
         self._bar.show_duration(round(session.duration_s * 1000))
+        self._text.offer(session.text)
+        self._list_text(session.text)
+        self._list_chapters(session.chapters)
         self._pages.setCurrentWidget(self._video)
         self.state = PlayerState.PLAYING
         self._player.setSource(QUrl(session.auto))
@@ -328,6 +344,11 @@ class PlayerWindow(QWidget):
             self._settling_ms = None
         if self._settling_ms is None and self._gate.target_ms is None and self._session is not None:
             self._bar.show_position(position_ms)
+        self._show_text()
+
+    def _show_text(self) -> None:
+        is_still = self._player.playbackState() != QMediaPlayer.PlaybackState.PlayingState
+        self._text.show_at(self._player.position(), is_still=is_still)
 
     def _on_playback(self, state: QMediaPlayer.PlaybackState) -> None:
         self._bar.show_playing(is_playing=state == QMediaPlayer.PlaybackState.PlayingState)
@@ -353,7 +374,9 @@ class PlayerWindow(QWidget):
             self._trouble(playback_error_text(error.name, self._wording))
 
     def _watch(self) -> None:
-        """Look whether the film moves; say so when it waits."""
+        """Look whether the film moves; say so when it waits. Text that is still being made is asked for again."""
+        self._text.ask()
+        self._show_text()
         is_playing = self._player.playbackState() == QMediaPlayer.PlaybackState.PlayingState
         is_still = is_playing and self._player.position() == self._last_ms
         self._last_ms = self._player.position()
@@ -378,6 +401,52 @@ class PlayerWindow(QWidget):
             action.triggered.connect(lambda _checked=False, number=number: self._player.setActiveAudioTrack(number))
             menu.addAction(action)
 
+    def _list_text(self, tracks: Sequence[TextSnapshot]) -> None:
+        self._bar.text.setVisible(bool(tracks))
+        menu = self._bar.text.menu()
+        menu.clear()
+        group = QActionGroup(menu)
+        choices = [(None, self._wording.say("No subtitles")), *((one.name, clean_line(one.label)) for one in tracks)]
+        for name, label in choices:
+            action = QAction(label.replace("&", "&&"), group)
+            action.setCheckable(True)
+            action.setData(name)
+            action.triggered.connect(lambda _checked=False, name=name: self._choose_text(name))
+            menu.addAction(action)
+
+    def _check_text(self) -> None:
+        for action in self._bar.text.menu().actions():
+            action.setChecked(action.data() == self._text.chosen)
+
+    def _choose_text(self, name: str | None) -> None:
+        self._text.choose(name)
+        self._show_text()
+
+    def _toggle_text(self) -> None:
+        self._text.toggle()
+        self._show_text()
+
+    def _list_chapters(self, chapters: Sequence[ChapterSnapshot]) -> None:
+        self._bar.chapters.setVisible(len(chapters) > 1)
+        self._bar.slider.mark([round(one.start_s * 1000) for one in chapters if one.start_s > 0])
+        menu = self._bar.chapters.menu()
+        menu.clear()
+        for one, line in zip(chapters, chapter_lines(chapters, self._wording), strict=True):
+            action = QAction(line.replace("&", "&&"), menu)
+            action.triggered.connect(lambda _checked=False, start_s=one.start_s: self.seek(round(start_s * 1000)))
+            menu.addAction(action)
+
+    def _step_chapter(self, step: int) -> None:
+        chapters = self._session.chapters if self._session is not None else ()
+        start_s = next_chapter_s(chapters, self._bar.slider.value() / 1000, step)
+        if start_s is not None:
+            self.seek(round(start_s * 1000))
+
+    def _chapter_at(self, position_ms: int) -> str:
+        chapters = self._session.chapters if self._session is not None else ()
+        place = chapter_at(chapters, position_ms / 1000)
+        return chapter_name(chapters, place, self._wording) if place is not None else ""
+
     def _track_names(self, tracks: list[QMediaMetaData]) -> list[str]:
         known = self._session.audio if self._session is not None else ()
         if len(known) == len(tracks):
@@ -399,7 +468,8 @@ class PlayerWindow(QWidget):
             return
         position_ms, x = self._pointed
         above = self._bar.slider.mapToGlobal(QPoint(x, 0))
-        self._preview.show_at(above, position_ms, self._thumbnails.thumbnail(position_ms / 1000))
+        picture = self._thumbnails.thumbnail(position_ms / 1000)
+        self._preview.show_at(above, position_ms, picture, self._chapter_at(position_ms))
 
     # controls, keys, mouse
 
@@ -436,7 +506,10 @@ class PlayerWindow(QWidget):
             Qt.Key.Key_Home: lambda: self.seek(0),
             Qt.Key.Key_Up: lambda: self._bar.volume.setValue(self._bar.volume.value() + 5),
             Qt.Key.Key_Down: lambda: self._bar.volume.setValue(self._bar.volume.value() - 5),
+            Qt.Key.Key_PageDown: lambda: self._step_chapter(1),
+            Qt.Key.Key_PageUp: lambda: self._step_chapter(-1),
             Qt.Key.Key_M: self._toggle_mute,
+            Qt.Key.Key_C: self._toggle_text,
             Qt.Key.Key_F: self.toggle_full_screen,
             Qt.Key.Key_F11: self.toggle_full_screen,
             Qt.Key.Key_Escape: self._escape,

@@ -231,6 +231,15 @@ async def test_a_film_has_a_poster_and_one_in_the_making_has_none(
     assert await stage.engine.call(api.GetPoster(media_id=other_job.media_id)) is None
 
 
+async def test_text_that_a_film_has_not_is_refused(
+    stage: Stage, film: api.FilmSnapshot, other_job: api.JobSnapshot
+) -> None:
+    assert (film.text, film.chapters) == ((), ())
+    assert await refused(stage.engine.call(api.GetText(media_id=film.media_id, name="t0"))) is ErrorCode.NO_SUCH_ID
+    assert await refused(stage.engine.call(api.GetText(media_id=film.media_id, name="a0"))) is ErrorCode.NO_SUCH_ID
+    assert await refused(stage.engine.call(api.GetText(media_id=other_job.media_id, name="t0"))) is ErrorCode.NOT_DONE
+
+
 async def test_a_film_goes_to_the_trash_and_comes_back(stage: Stage, film: api.FilmSnapshot) -> None:
     assert (await stage.engine.call(api.RemoveFilm(media_id=film.media_id))).state == "trashed"
     assert [one.media_id for one in await stage.engine.call(api.ListTrash())] == [film.media_id]

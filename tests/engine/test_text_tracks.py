@@ -12,6 +12,7 @@ from pathlib import Path
 import av
 import pytest
 
+from app.core.errors import ErrorCode, ExpectedError
 from app.engine import api
 from app.engine.local import LocalEngine
 from app.media.text import parse_webvtt
@@ -79,19 +80,31 @@ async def test_text_inside_and_beside_a_film_is_made_listed_and_served(engine: L
     assert labels == [("t0", "eng", "eng", False), ("t1", "de (forced)", "de", True), ("t2", "ru", "ru", False)]
     (warning,) = [one for one in film.warnings if "subtitle file" in one]
     assert "“Film.broken.srt” was left out" in warning
+    cues = {one.name: await cues_of(engine, job.media_id, one.name) for one in film.text}
+    assert cues["t0"] == [
+        (0.5, 1, "Inside & there"),
+        (1, 1.5, "Inside & there\nto the end"),
+        (1.5, pytest.approx(film.duration_s, abs=0.001), "to the end"),
+    ]
+    assert cues["t1"] == [(1, 2, "Schild")]
+    assert cues["t2"] == [(1, 2, "Привет")]
     player = await engine.call(api.OpenPlayer(media_id=job.media_id))
-    texts = {one.name: await fetched(one.address or "") for one in player.text}
-    cues = {name: [(one.start_ticks, one.text) for one in parse_webvtt(text)] for name, text in texts.items()}
-    assert [text for _, text in cues["t0"]] == ["Inside &amp; <i>there</i>", "to the end"]
-    assert cues["t1"] == [(90_000, "Schild")]
-    assert cues["t2"] == [(90_000, "Привет")]
     master = await fetched(player.master)
     assert master.count("TYPE=SUBTITLES") == 3
     assert 'SUBTITLES="text"' in master
     assert "SUBTITLES" not in await fetched(player.auto)
     assert await asyncio.to_thread(languages_in, player.master) == ["eng", "de", "ru"]
-    (inside,) = (one.address or "" for one in player.text if one.name == "t0")
-    assert await asyncio.to_thread(cues_in, inside.replace("0.vtt", "index.m3u8")) == [0.5, 1]
+    (inside,) = (line.split('URI="')[1].strip('"') for line in master.splitlines() if "/t0/" in line)
+    playlist = player.master.replace("master.m3u8", inside)
+    assert await asyncio.to_thread(cues_in, playlist) == [0.5, 1]
+    text = parse_webvtt(await fetched(playlist.replace("index.m3u8", "0.vtt")))
+    assert [one.text for one in text] == ["Inside &amp; <i>there</i>", "to the end"]
+
+
+async def cues_of(engine: LocalEngine, media_id: str, name: str) -> list[tuple[float, float, str]]:
+    """Return what the desktop player draws of a track."""
+    cues = await engine.call(api.GetText(media_id=media_id, name=name))
+    return [(one.start_s, one.end_s, one.text) for one in cues or ()]
 
 
 def languages_in(master: str) -> list[str]:
@@ -135,6 +148,10 @@ async def test_text_that_fails_must_not_keep_the_film_from_being_published(tmp_p
         assert len([one for one in film.warnings if "could not be made" in one]) == 1
         player = await engine.call(api.OpenPlayer(media_id=job.media_id))
         assert [one.name for one in player.text] == [one.name for one in film.text]
+        (failed,) = {"t0", "t1", "t2"} - {one.name for one in film.text}
+        with pytest.raises(ExpectedError) as caught:
+            await engine.call(api.GetText(media_id=job.media_id, name=failed))
+        assert caught.value.code is ErrorCode.NO_SUCH_ID
         assert (await fetched(player.master)).count("TYPE=SUBTITLES") == 2
 
 

@@ -53,7 +53,8 @@ async def gateway(source: MemoryFilmSource) -> AsyncIterator[Gateway]:
 
 @pytest.fixture
 async def root(gateway: Gateway, layout: FilmLayout) -> str:
-    return (await gateway.open_session(MEDIA)).root + layout.plan_hash
+    master = (await gateway.open_session(MEDIA)).master
+    return master.removesuffix("master.m3u8") + layout.plan_hash
 
 
 def test_text_tracks_are_listed_with_what_is_known_of_them(layout: FilmLayout) -> None:

@@ -17,6 +17,7 @@ from app.engine.api import (
     ChangeJob,
     ClosePlayer,
     Command,
+    CueSnapshot,
     EmptyTrash,
     EngineStatus,
     ExportFilm,
@@ -24,6 +25,7 @@ from app.engine.api import (
     GetFilm,
     GetJob,
     GetPoster,
+    GetText,
     JobSnapshot,
     ListLibrary,
     ListQueue,
@@ -91,6 +93,7 @@ class FakeEngine:
         self.films: dict[str, FilmSnapshot] = {}
         self.posters: dict[str, bytes] = {}
         self.player: PlayerSnapshot | None = None
+        self.text: dict[str, tuple[CueSnapshot, ...]] = {}
         self.refusals: dict[type[Command[Any]], Callable[[Any], Exception | None]] = {}
         self.page = 50
         """How many jobs the first event and each page hold."""
@@ -181,6 +184,8 @@ class FakeEngine:
                 return self.films[media_id]
             case GetPoster(media_id=media_id):
                 return self.posters.get(media_id)
+            case GetText(name=name):
+                return self.text.get(name)
             case RemoveFilm(media_id=media_id, now=now):
                 return self._remove(media_id, now=now)
             case RestoreFilm(media_id=media_id):

@@ -17,11 +17,22 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorCode
-from app.engine.api import ClosePlayer, OpenPlayer, PlayerSnapshot, SeekPlayer, SheetLayout
+from app.engine.api import (
+    ChapterSnapshot,
+    ClosePlayer,
+    CueSnapshot,
+    GetText,
+    OpenPlayer,
+    PlayerSnapshot,
+    SeekPlayer,
+    SheetLayout,
+    TextSnapshot,
+)
 from app.ui.bridge import EngineBridge
 from app.ui.main_window import MainWindow
 from app.ui.player_parts import SeekSlider
 from app.ui.player_window import PlayerState, PlayerWindow
+from app.ui.theme import DARK
 from app.ui.wording import Wording
 from tests.ui.fake_engine import FakeEngine, make_film
 
@@ -345,3 +356,113 @@ def test_pointing_at_the_slider_shows_the_thumbnail_there(
     assert not player._preview._picture.isVisible()
     player._unpoint()
     assert not player._preview.isVisible()
+
+
+ENGLISH = TextSnapshot(name="t0", label="English & more", language="en")
+SIGNS = TextSnapshot(name="t1", label="Deutsch (forced)", language="de", is_forced=True)
+CUES = (CueSnapshot(start_s=0, end_s=9, text="first"), CueSnapshot(start_s=10, end_s=25, text="second\nline"))
+
+
+def shown_text(player: PlayerWindow) -> str:
+    return player._video.videoSink().subtitleText()
+
+
+def test_text_is_off_until_it_is_chosen(qtbot: QtBot, engine: FakeEngine, film: Path, make_player: MakePlayer) -> None:
+    engine.text["t0"] = CUES
+    engine.player = session_on(film.as_uri(), text=(ENGLISH,))
+    player = make_player()
+    qtbot.waitUntil(lambda: player._player.position() > 500)
+    assert shown_text(player) == ""
+    assert engine.called(GetText) == []
+    menu = player._bar.text.menu()
+    assert player._bar.text.isVisible()
+    assert [action.text() for action in menu.actions()] == ["No subtitles", "English && more"]
+    menu.actions()[1].trigger()
+    qtbot.waitUntil(lambda: shown_text(player) == "first")
+    menu.aboutToShow.emit()
+    assert [action.isChecked() for action in menu.actions()] == [False, True]
+    player.seek(12_000)
+    qtbot.waitUntil(lambda: shown_text(player) == "second\nline")
+    QTest.keyClick(player, Qt.Key.Key_C)
+    assert shown_text(player) == ""
+    QTest.keyClick(player, Qt.Key.Key_C)
+    assert shown_text(player) == "second\nline"
+
+
+def test_text_changes_while_the_film_stands_still(
+    qtbot: QtBot, engine: FakeEngine, film: Path, make_player: MakePlayer
+) -> None:
+    engine.text["t0"] = CUES
+    engine.player = session_on(film.as_uri(), text=(ENGLISH,))
+    player = make_player()
+    qtbot.waitUntil(lambda: player._player.position() > 0)
+    player.toggle()
+    player._choose_text("t0")
+    qtbot.waitUntil(lambda: shown_text(player) == "first")
+    assert player._video.videoSink().videoFrame().subtitleText() == "first"
+
+
+def test_forced_text_is_shown_unasked_and_asked_for_again_while_it_is_made(
+    qtbot: QtBot, engine: FakeEngine, film: Path, make_player: MakePlayer
+) -> None:
+    engine.player = session_on(film.as_uri(), text=(ENGLISH, SIGNS))
+    player = make_player()
+    qtbot.waitUntil(lambda: len(engine.called(GetText)) >= 2)
+    assert {one.name for one in engine.called(GetText)} == {"t1"}
+    engine.text["t1"] = CUES
+    qtbot.waitUntil(lambda: shown_text(player) == "first")
+
+
+def test_text_that_cannot_be_had_leaves_the_film_playing(
+    qtbot: QtBot, engine: FakeEngine, film: Path, make_player: MakePlayer
+) -> None:
+    engine.refuse(GetText, ErrorCode.NO_SUCH_ID, "There is none.")
+    engine.player = session_on(film.as_uri(), text=(SIGNS,))
+    player = make_player()
+    qtbot.waitUntil(lambda: len(engine.called(GetText)) == 1 and player._player.position() > 1500)
+    assert len(engine.called(GetText)) == 1
+    assert player.state == PlayerState.PLAYING
+
+
+def test_a_film_without_text_and_chapters_offers_none(playing: PlayerWindow) -> None:
+    assert not playing._bar.text.isVisible()
+    assert not playing._bar.chapters.isVisible()
+    QTest.keyClick(playing, Qt.Key.Key_C)
+    QTest.keyClick(playing, Qt.Key.Key_PageDown)
+    assert shown_text(playing) == ""
+    assert playing.state == PlayerState.PLAYING
+
+
+CHAPTERS = (
+    ChapterSnapshot(start_s=0, end_s=8, title="Begin"),
+    ChapterSnapshot(start_s=8, end_s=15, title=""),
+    ChapterSnapshot(start_s=15, end_s=20, title="End\nline"),
+)
+
+
+def test_a_chapter_is_named_marked_and_jumped_to(
+    qtbot: QtBot, engine: FakeEngine, film: Path, make_player: MakePlayer
+) -> None:
+    engine.player = session_on(film.as_uri(), chapters=CHAPTERS)
+    player = make_player()
+    qtbot.waitUntil(lambda: player._player.position() > 0)
+    assert player._bar.chapters.isVisible()
+    actions = player._bar.chapters.menu().actions()
+    assert [one.text() for one in actions] == [
+        "0:00  Begin",
+        "0:08  Chapter 2",
+        "0:15  End\N{REPLACEMENT CHARACTER}line",
+    ]
+    assert player._bar.slider._marks == (8000, 15_000)
+    slider = player._bar.slider
+    picture = slider.grab().toImage()
+    marked = [x for x in range(slider.width()) if picture.pixelColor(x, slider.height() // 2 - 5) == QColor(DARK.muted)]
+    assert [round(slider.position_at(x), -3) for x in marked[::2]] == [8000, 15_000]
+    player._point(9000, 50)
+    assert player._preview._chapter.text() == "Chapter 2"
+    actions[2].trigger()
+    qtbot.waitUntil(lambda: player._player.position() >= 15_000)
+    QTest.keyClick(player, Qt.Key.Key_PageUp)
+    qtbot.waitUntil(lambda: 8000 <= player._player.position() < 15_000)
+    QTest.keyClick(player, Qt.Key.Key_PageDown)
+    qtbot.waitUntil(lambda: player._player.position() >= 15_000)
