@@ -222,7 +222,7 @@ class EngineFilms:
         capability = await self.find(view, name, 0)
         if capability is None:
             return None
-        return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+        return await self._read(capability)
 
     async def _piece(self, media_id: str, name: str, number: int) -> bytes:
         """Return a piece, waiting until it is made.

@@ -27,7 +27,7 @@ from app.engine.adding import add_path
 from app.engine.devices import Devices
 from app.engine.exporting import export_film
 from app.engine.films import EngineFilms
-from app.engine.housekeeping import Housekeeper, bundles_of, missing_of, roots_of_job
+from app.engine.housekeeping import Housekeeper, bundles_of, inputs_of, missing_of, roots_of_job
 from app.engine.keeping import FilmKeeper
 from app.engine.kernel import TROUBLES, Kernel
 from app.engine.lock import EngineLock
@@ -774,9 +774,9 @@ class LocalEngine:
 
 def _remove_rows(job_id: str, store: JobStore) -> tuple[str, ...]:
     """Remove a job; return what its results named."""
-    bundles = [one for task in store.tasks(job_id) for one in bundles_of(task)]
+    kept = [one for task in store.tasks(job_id) for one in (*bundles_of(task), *inputs_of(task))]
     store.remove_job(job_id)
-    return tuple(dict.fromkeys(bundles))
+    return tuple(dict.fromkeys(kept))
 
 
 def _forget_source(job_id: str, storage: Storage) -> None:

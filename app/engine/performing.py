@@ -234,12 +234,7 @@ class Performer:
     async def _text(self, running: Running) -> None:
         """Make a text track from what ``index`` kept of it; the source is not needed."""
         plan = _plan_of(running)
-        index = await self._kernel.queue(lambda store: store.accepted_index(running.job_id))
-        inputs = decode_text_inputs(index.value) if index is not None else ()
-        found = next((one for one in inputs if one.track == running.target.name), None)
-        if found is None:
-            raise ExpectedError(ErrorCode.RESULT_LOST, "What was read of it is lost; add the film anew to read it.")
-        raw = await self._kernel.store(lambda storage: storage.vault.read_all(found.capability))
+        raw = await self._text_input(running)
         request = MakeText(track=running.target.name, raw=raw, duration_ticks=plan.duration_ticks)
         made: list[Report] = []
 
@@ -252,6 +247,31 @@ class Performer:
         result = TaskResult(bundle=await self._bundle(running), facts=done.facts)
         await self._complete(running, encode_canonical(result).decode())
         await self.forget(running)
+
+    async def _text_input(self, running: Running) -> bytes:
+        """Return what ``index`` kept of a text track, here or on another device.
+
+        Raises ``ExpectedError`` result-lost when nobody can have it, disconnected when the device is away that added
+        the film and so probably read it.
+        """
+        index = await self._kernel.queue(lambda store: store.accepted_index(running.job_id))
+        inputs = decode_text_inputs(index.value) if index is not None else ()
+        capability = next((one.capability for one in inputs if one.track == running.target.name), None)
+        lost = ExpectedError(ErrorCode.RESULT_LOST, "What was read of the subtitles is lost.")
+        if capability is None:
+            raise lost
+        try:
+            await self._peers.bring(capability)
+            return await self._kernel.store(lambda storage: storage.vault.read_all(capability))
+        except ExpectedError as error:
+            adder = running.job.added.device
+            if error.code != ErrorCode.MISSING_SHARD:
+                raise
+            if adder == self._kernel.device.id or self._peers.is_connected(adder):
+                raise lost from error
+            raise ExpectedError(
+                ErrorCode.DISCONNECTED, "The device that read the subtitles cannot be reached now."
+            ) from error
 
     async def _stills(self, running: Running) -> None:
         done = await self._run_child(running, MakeStills(source=_NO_SOURCE, plan=_plan_of(running)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from app.media.plan import Plan, ticks_to_s
 from app.media.source import TICKS_PER_S
 from app.queue.pool import Needs
@@ -14,6 +16,8 @@ _CHILD_BYTES = 64 << 20
 _BYTES_PER_PIXEL = 270
 """Memory of a child, by pixels of its largest rendition; measured with the default ladder."""
 _STILLS_BYTES = 32 << 20
+_TEXT_BYTES = 16 << 20
+"""A text track; it is made from what the device that read the source keeps of it, so where that is, or from there."""
 
 
 def weight_of(target: Target, plan: Plan) -> int:
@@ -60,6 +64,8 @@ def needs_of(
     common = Needs(has_source=has_source, source_at=job.added.device, only_at_source=is_index, open_s=open_s)
     if plan is None or is_index:
         return common
+    if target.kind is TaskKind.TEXT:
+        return msgspec.structs.replace(common, disk_bytes=_TEXT_BYTES)
     start, end = _range_of(target, plan)
     is_heavy = resource_of(target, plan) is ResourceClass.HEAVY
     return Needs(

@@ -205,3 +205,14 @@ def test_a_task_is_wanted_until_the_last_request_goes() -> None:
         assert (wanted.task_ids, wanted.pieces("job", "720")) == (frozenset({"task"}), (4,))
         assert wanted.pieces("other", "720") == ()
     assert (wanted.task_ids, wanted.pieces("job", "720")) == (frozenset(), ())
+
+
+async def test_what_no_device_has_is_missing(stage: EngineStage) -> None:
+    """Shards are fetched side by side; who asked is told of one that nobody has."""
+    vault = stage.kernel.storage.vault
+    capability = vault.write_bytes(b"nobody has this")
+    for name in vault.shards_of(capability):
+        stage.kernel.storage.disk.delete(name)
+    with pytest.raises(ExpectedError) as caught:
+        await Peers(stage.kernel).bring(capability)
+    assert caught.value.code is ErrorCode.MISSING_SHARD
