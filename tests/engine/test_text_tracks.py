@@ -16,7 +16,17 @@ from app.core.errors import ErrorCode, ExpectedError
 from app.engine import api
 from app.engine.local import LocalEngine
 from app.media.text import parse_webvtt
-from tests.engine.stage import add, dying_supervisor, engine_on, finished, job_of, make_busy_film, refusing_supervisor
+from tests.engine.stage import (
+    add,
+    dying_supervisor,
+    engine_on,
+    finished,
+    job_of,
+    make_busy_film,
+    refusing_supervisor,
+    until_queue,
+)
+from tests.engine.test_peers import device, linked
 
 pytestmark = pytest.mark.slow
 
@@ -178,3 +188,16 @@ async def test_what_is_found_beside_a_film_decides_the_name_of_its_plan(tmp_path
     first = await plan_of(tmp_path / "one")
     (folder / "Film.ru.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nOther words\n")
     assert await plan_of(tmp_path / "two") != first
+
+
+async def test_a_device_without_the_file_makes_its_text_and_the_other_shows_it(tmp_path: Path, folder: Path) -> None:
+    async with device(tmp_path / "a") as a, device(tmp_path / "b", tmp_path / "a", work=False) as b, linked(a, b):
+        job_id = await add(a, folder / "Film.mkv")
+        await until_queue(a, lambda store: store.accepted_plan_hash(job_id) is not None)
+        await a.call(api.SetConfig(key="worker.enabled", value="off"))
+        await b.start_working()
+        job = await finished(a, job_id)
+        assert (job.state, job.error) == ("done", None)
+        film = await a.call(api.GetFilm(media_id=job.media_id))
+        assert [one.name for one in film.text] == ["t0", "t1", "t2"]
+        assert await cues_of(a, job.media_id, "t2") == [(1, 2, "Привет")]
