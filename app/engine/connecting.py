@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from app.core.errors import ErrorInfo, ExpectedError
+from app.core.errors import ErrorInfo, ExpectedError, mistake_of_ours
 from app.engine.devices import Devices
 from app.engine.kernel import Kernel
 from app.engine.peers import Link, Peers
@@ -66,6 +66,8 @@ class Connector:
         self._seen: dict[bytes, tuple[Address, ...]] = {}
         self._nudges: dict[bytes, asyncio.Event] = {}
         self._dialing: dict[bytes, asyncio.Task[None]] = {}
+        self._hosts: dict[str, str] = {}
+        """Device → the host that it connected from, until it has introduced itself."""
         self._half_open: dict[tuple[bytes, bytes], dict[str, Channel]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.listening = asyncio.Event()
@@ -82,6 +84,7 @@ class Connector:
     async def run(self) -> None:
         """Stay connected until cancelled."""
         self._peers.reach_others = self.reach_others
+        self._peers.greeted = self._on_greeted
         try:
             with self._kernel.changed.watch() as changed:
                 while True:
@@ -101,18 +104,24 @@ class Connector:
         is_in = membership.admits(me)
         others = [one for one in membership.members if one.public != me.hex()] if is_in else []
         self._members = {bytes.fromhex(one.public): one for one in others}
+        trouble: ExpectedError | None = None
         if is_in and self._listener is None:
-            await self._listen()
+            try:
+                await self._listen()
+            except ExpectedError as error:
+                trouble = error  # others cannot connect here, but this device can connect to them
         if others and self._place is None and self._kernel.settings.get("rendezvous"):
             self._meet()
         for key in set(self._dialing) - set(self._members):
             self._dialing.pop(key).cancel()
         for key, standing in self._members.items():
-            if key not in self._dialing:
+            if key not in self._dialing or self._dialing[key].done():
                 self._dialing[key] = asyncio.create_task(
                     self._keep_connected(key, standing), name=f"to {standing.name}"
                 )
         await self._peers.end_all_but({one.id for one in others})
+        if trouble is not None:
+            raise trouble
 
     async def _listen(self) -> None:
         settings = self._kernel.settings
@@ -206,7 +215,20 @@ class Connector:
                 await channel.close("its other half did not come")
             return
         del self._half_open[key]
+        if channel.peer_host:
+            self._hosts[device_id_of(channel.peer_key)] = channel.peer_host
         await self._serve(Link(control=halves["control"], bulk=halves["bulk"]), channel.peer_key)
+
+    def _on_greeted(self, device: str, port: int) -> None:
+        """Remember where a device that connected here listens itself."""
+        host = self._hosts.pop(device, "")
+        if host and port:
+            self._keep_task(asyncio.create_task(self._remember(device, Address(host=host, port=port))))
+
+    async def _remember(self, device: str, address: Address) -> None:
+        now_ms = self._kernel.clock.wall_ms()
+        with contextlib.suppress(ExpectedError):
+            await self._kernel.members(lambda store: store.remember_address(device, address, now_ms=now_ms))
 
     # Who is connected to
 
@@ -225,7 +247,12 @@ class Connector:
                 if await self._wait(nudged, delay_s):
                     schedule.nudge(clock.monotonic_s())
             else:
-                await self._try(key, standing, schedule)
+                try:
+                    await self._try(key, standing, schedule)
+                except Exception as error:  # noqa: BLE001 (the edge of a link: a bug must not end all trying)
+                    _log.exception("connecting to %s", standing.name)
+                    self.troubles[standing.id] = mistake_of_ours(error).info
+                    schedule.failed(clock.monotonic_s())
 
     async def _try(self, key: bytes, standing: Standing, schedule: ReconnectSchedule) -> None:
         schedule.trying()
@@ -251,9 +278,7 @@ class Connector:
             if self._place is None:
                 raise
             return await self._place.connect(key)
-        now_ms = self._kernel.clock.wall_ms()
-        with contextlib.suppress(ExpectedError):
-            await self._kernel.members(lambda store: store.remember_address(standing.id, address, now_ms=now_ms))
+        await self._remember(standing.id, address)
         return link
 
     async def _connect(self, address: Address, key: bytes) -> Link:

@@ -49,6 +49,7 @@ class Devices:
         self._kernel = kernel
         self._draw = draw
         self._change = asyncio.Lock()
+        self._members: frozenset[str] | None = None
         self.will_listen = False
         """Whether this engine listens for other devices as soon as there is one."""
 
@@ -67,7 +68,13 @@ class Devices:
 
     async def membership(self) -> Membership:
         """Return what is known of who belongs to the space."""
-        return await self._kernel.members(lambda store: store.membership())
+        membership = await self._kernel.members(lambda store: store.membership())
+        self._members = frozenset(one.id for one in membership.members)
+        return membership
+
+    def is_member(self, device_id: str) -> bool:
+        """Whether a device belongs to the space, as of the last look; a space of one device admits nobody else."""
+        return self._members is None or device_id in self._members
 
     def _snapshots(self, membership: Membership) -> tuple[api.DeviceSnapshot, ...]:
         names = {one.id: one.name for one in membership.devices}

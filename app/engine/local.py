@@ -113,6 +113,7 @@ class LocalEngine:
         self._gateway_opening = asyncio.Lock()
         self.devices = Devices(kernel)
         self.peers.take_statements = self.devices.take_statements
+        self.peers.is_member = self.devices.is_member
         self._connector: asyncio.Future[Connector] = asyncio.get_running_loop().create_future()
         self._is_pairing = False
         self._stays = False
@@ -366,6 +367,8 @@ class LocalEngine:
         if self._kernel.trouble is not None:
             return self._kernel.trouble.message
         if not self._works:
+            if self._may_work:
+                return "This device does not work (worker.enabled is off), and no other one has taken it yet."
             return "Nothing works on it now; open the app or run “hearthreel worker”."
         return self._worker.reasons.get(job_id)
 
@@ -612,7 +615,7 @@ class LocalEngine:
     async def _list_devices(self, command: api.ListDevices) -> api.SpaceSnapshot:
         space = await self.devices.space(command)
         links = {one.device: one for one in self.peers.connected()}
-        troubles = self._connector.result().troubles if self._connector.done() else {}
+        troubles = (self._connector.result().troubles if self._connector.done() else {}) | self.peers.troubles
         shown = []
         for device in space.devices:
             link = links.get(device.id)
@@ -621,7 +624,7 @@ class LocalEngine:
                     device,
                     path=link.path if link else None,
                     rate_bytes_s=round(link.bytes_per_s) if link and link.bytes_per_s else None,
-                    trouble=None if link else troubles.get(device.id),
+                    trouble=self.peers.troubles.get(device.id) if link else troubles.get(device.id),
                 )
             )
         return msgspec.structs.replace(space, devices=tuple(shown))

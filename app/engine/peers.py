@@ -60,6 +60,9 @@ from app.sync.shard_exchange import (
 _log = logging.getLogger(__name__)
 
 GREETING_S = 10.0
+COPY_WINDOW_S = 120.0
+COPY_SIGNS = 4
+"""So many sessions that took the place of a living one within that time: no reconnecting device does that."""
 REACH_S = 20.0
 """How long somebody who waits for a piece is made to wait for a device that is away."""
 _MOST_GIVEN = 2 * MOST_ASKED
@@ -127,6 +130,13 @@ class Peers:
         """Called with rows in which this device says what it does not know: it was restored, or lives twice."""
         self.reach_others: Callable[[], bool] = lambda: False
         """Called when somebody waits for what another device may have; returns whether any is being tried now."""
+        self.is_member: Callable[[str], bool] = lambda _device: True
+        """Whether a device, by id, belongs to the space now."""
+        self.greeted: Callable[[str, int], None] = lambda _device, _port: None
+        """Called with a device that has introduced itself, and the port at which it listens; 0 when it does not."""
+        self.troubles: dict[str, ErrorInfo] = {}
+        """Device → what is wrong with it, though it talks."""
+        self._displaced: dict[str, list[float]] = {}
         self.take_statements: TakeStatements = _take_none
         """Called with what a peer says about who belongs to the space; raises when that is not what it seems."""
 
@@ -144,6 +154,7 @@ class Peers:
             device=kernel.device.id,
             boot=kernel.device.boot,
             name=kernel.device.name,
+            port=kernel.session_port,
             abilities=self.abilities,
         )
         talk = await kernel.queue(lambda store: PeerSession(store=store, hello=hello, now_s=now_s, expected=device))
@@ -277,11 +288,32 @@ class Peers:
     # What sessions say
 
     def joined(self, session: _Session) -> _Session | None:
-        """Take a session in whose peer has introduced itself; return an older one with the same device."""
+        """Take a session in whose peer has introduced itself; return an older one with the same device.
+
+        Raises ``ExpectedError`` not-trusted when the device does not belong to the space any more.
+        """
+        if not self.is_member(session.device):
+            raise ExpectedError(ErrorCode.NOT_TRUSTED, "This device does not belong to the space.")
         older = self._sessions.get(session.device)
         self._sessions[session.device] = session
+        if older is not None:
+            self._note_displaced(session)
+        self.greeted(session.device, session.port)
         self._kernel.changed.set()
         return older
+
+    def _note_displaced(self, session: _Session) -> None:
+        """Note that a session took the place of one that was alive; two computers that do so in turn are copies."""
+        now_s = self._kernel.clock.monotonic_s()
+        recent = [at_s for at_s in self._displaced.get(session.device, ()) if now_s - at_s < COPY_WINDOW_S]
+        self._displaced[session.device] = [*recent, now_s]
+        if len(recent) + 1 >= COPY_SIGNS:
+            message = (
+                f"Two computers seem to use copies of the same data directory (“{session.name}”); delete one of the "
+                "copies and pair that computer as a new device."
+            )
+            self.troubles[session.device] = ErrorInfo(code=ErrorCode.NOT_TRUSTED, message=message)
+            _log.warning("%s", message)
 
     async def _leave(self, session: _Session) -> None:
         if self._sessions.get(session.device) is session:
@@ -320,6 +352,16 @@ class _Session:
         return self._talk.peer.device if self._talk.peer else ""
 
     @property
+    def name(self) -> str:
+        """The peer's name."""
+        return self._talk.peer.name if self._talk.peer else ""
+
+    @property
+    def port(self) -> int:
+        """Where the peer listens; 0 when it does not."""
+        return self._talk.peer.port if self._talk.peer else 0
+
+    @property
     def is_talking(self) -> bool:
         """Whether the peer has introduced itself."""
         return self._talk.peer is not None
@@ -350,7 +392,9 @@ class _Session:
                 group.create_task(self._speak())
                 group.create_task(self._exchange())
         except BaseExceptionGroup as errors:
-            first = errors.exceptions[0]
+            first: BaseException = errors
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
             await self._say_goodbye(first)
             raise first from None
 

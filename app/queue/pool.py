@@ -81,7 +81,8 @@ def _why_unable(needs: Needs, me: Abilities, peers: Sequence[Peer]) -> Refusal |
         if holder is None:
             return Refusal(reason="It waits for the device that holds the file, which is not to be reached now.")
         if needs.only_at_source:
-            return Refusal(reason=f"It waits for “{holder.name}”, which holds the file.")
+            idle = "" if holder.abilities.works else " and does not work now (worker.enabled is off there)"
+            return Refusal(reason=f"It waits for “{holder.name}”, which holds the file{idle}.")
     if needs.disk_bytes > me.free_bytes:
         return Refusal(reason=f"It needs about {_size(needs.disk_bytes)} of room; free some on this device's disk.")
     if needs.memory_bytes > me.memory_bytes * _MEMORY_SHARE:

@@ -62,6 +62,8 @@ class DirectChannel(asyncio.BufferedProtocol):
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self.path: ChannelPath = "direct"
+        self.peer_host = ""
+        """The peer's address; empty before there is a connection."""
 
     @property
     def peer_key(self) -> bytes:
@@ -115,6 +117,7 @@ class DirectChannel(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WRITE_BYTES)
         peer = transport.get_extra_info("peername")
         self.path = path_of(peer[0]) if peer else "direct"
+        self.peer_host = peer[0] if peer else ""
         self._tick()
         self._flush()
 
@@ -173,7 +176,10 @@ class DirectChannel(asyncio.BufferedProtocol):
             self._may_send.set()
         if self._closes_politely and not self._connection.queued_bytes:
             self._has_written_eof = True
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError:  # the peer has reset the connection; that it is lost is told apart from this
+                self._transport.abort()
 
     def _pause_reading(self) -> None:
         if self._transport is not None and not self._is_read_paused and not self._transport.is_closing():

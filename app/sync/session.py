@@ -40,6 +40,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     device: Annotated[str, Meta(min_length=1, max_length=64)]
     boot: Annotated[int, Meta(ge=0)]
     name: Annotated[str, Meta(max_length=200)]
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Where it listens for direct channels; 0 when it does not."""
     abilities: Abilities
 
 

@@ -71,6 +71,7 @@ def test_a_device_takes_a_chunk_of_a_file_elsewhere_only_while_its_holder_is_the
 def test_what_is_done_only_where_the_file_is_waits_for_that_device_by_name() -> None:
     index = Needs(has_source=False, source_at="tower", only_at_source=True)
     assert reason(why_not(index, ME, (peer(),))) == "It waits for “Tower”, which holds the file."
+    assert "does not work now" in reason(why_not(index, ME, (peer(works=False),)))
 
 
 def test_the_way_of_the_file_counts_for_the_device_that_does_not_hold_it() -> None:
