@@ -10,11 +10,12 @@
 
 * ``bridge`` is the only place where the two threads meet; ``background`` lends threads to work that is not the engine's
   (walking folders, unpacking pictures).
-* ``wording``, ``presenters``, ``edits`` and ``seeking`` are pure: no Qt, values in and values out. Everything that is
-  decided about texts, order, enabled actions and seeks is decided there.
-* ``models`` adapt rows to Qt; ``library_view``, ``queue_view``, ``player_window``, ``notices`` and ``details`` draw and
-  emit intents; ``controller`` turns intents into commands and replies into rows and notices.
-* ``theme``, ``icons`` and ``posters`` are how it looks.
+* ``wording``, ``presenters``, ``device_presenters``, ``edits`` and ``seeking`` are pure: no Qt, values in and values
+  out. Everything that is decided about texts, order, enabled actions and seeks is decided there.
+* ``models`` adapt rows to Qt; ``library_view``, ``queue_view``, ``devices_view``, ``player_window``, ``notices`` and
+  ``details`` draw and emit intents; ``controller`` turns intents into commands and replies into rows and notices.
+* ``device_desk`` keeps the list of devices fresh while it is seen and opens the dialogs of ``device_dialogs``.
+* ``theme``, ``icons``, ``qr_code`` and ``posters`` are how it looks.
 * ``refcounts``, ``collector`` and ``interrupts`` keep Python and Qt from hurting each other; each says how it was seen.
 
 Invariants, each with a test that bears its name:

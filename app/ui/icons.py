@@ -10,6 +10,8 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 _PATHS = {
     "library": "M4 5h7v6H4z M13 5h7v6h-7z M4 13h7v6H4z M13 13h7v6h-7z",
     "queue": "M4 6h16 M4 12h16 M4 18h9",
+    "devices": "M3 5h12v9H3z M6.5 18h5 M9 14v4 M17.5 10H21v8.5h-3.5z",
+    "done": "M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18z M8 12.3l2.8 2.8L16 9.5",
     "trash": "M4 7h16 M9 7V4h6v3 M6 7l1 13h10l1-13 M10 11v5 M14 11v5",
     "add": "M12 5v14 M5 12h14",
     "play": "M8 5l11 7-11 7z",

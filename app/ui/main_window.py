@@ -1,4 +1,4 @@
-"""The main window: library, queue and Trash, messages above them, and films dropped anywhere."""
+"""The main window: library, queue, devices and Trash, messages above them, and films dropped anywhere."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from PySide6.QtWidgets import (
 
 from app.ui.controller import Controller
 from app.ui.details import DetailsDialog
+from app.ui.device_desk import DeviceDesk
+from app.ui.device_presenters import DevicesPage
 from app.ui.intake import path_of_url
 from app.ui.library_view import LibraryView
 from app.ui.notices import NoticeBoard, plain_label
@@ -77,13 +79,15 @@ class MainWindow(QMainWindow):
         self.notices = NoticeBoard()
         self.library = LibraryView(self._controller.library_model, self.tr("Library"))
         self.queue = QueueView(self._controller.queue_model)
+        self.desk = DeviceDesk(self._controller.bridge, self._controller.wording, self)
         self.trash = LibraryView(self._controller.trash_model, self.tr("Trash"))
         self._loading = plain_label(self.tr("Starting…"), is_muted=True)
         self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty = self._build_empty_pages()
         self._no_match = EmptyPage("film", self.tr("No film has that name"), self.tr("Try fewer or other words."))
         self.pages = QStackedWidget()
-        for page in (self._loading, self.library, self.queue, self.trash, *self._empty.values(), self._no_match):
+        views = (self.library, self.queue, self.desk.view, self.trash)
+        for page in (self._loading, *views, *self._empty.values(), self._no_match):
             self.pages.addWidget(page)
         content = QWidget()
         column = QVBoxLayout(content)
@@ -146,6 +150,10 @@ class MainWindow(QMainWindow):
         film.aboutToShow.connect(self._allow_film_entries)
         film.aboutToHide.connect(self._allow_all_film_entries)  # shortcuts of disabled entries would be dead
         self._build_job_menu(bar.addMenu(self.tr("&Job")))
+        devices = bar.addMenu(self.tr("&Devices"))
+        self._entry(devices, self.tr("&Add a device…"), self.desk.add_device, "")
+        self._entry(devices, self.tr("&Join with a code…"), self.desk.join, "")
+        self._entry(devices, self.tr("Show the 24 &words…"), self.desk.show_words, "")
         view = bar.addMenu(self.tr("&View"))
         for number, section in enumerate(Section, start=1):
             name = self.sidebar.buttons[section].text()
@@ -188,6 +196,9 @@ class MainWindow(QMainWindow):
         self.header.add.clicked.connect(self.choose_files)
         self.header.hide_finished.toggled.connect(controller.hide_finished)
         self.header.empty.clicked.connect(self._confirm_empty_trash)
+        self.header.add_device.clicked.connect(self.desk.add_device)
+        self.header.join.clicked.connect(self.desk.join)
+        self.desk.watch.changed.connect(self._on_devices)
         self.header.search.textChanged.connect(controller.search)
         self.library.wanted.connect(self._on_film_wish)
         self.trash.wanted.connect(self._on_film_wish)
@@ -213,6 +224,8 @@ class MainWindow(QMainWindow):
         )
 
     def _page(self) -> QWidget:
+        if self._section == Section.DEVICES:
+            return self.desk.view  # it asks for what it shows once it is seen
         if self._section not in self._controller.loaded:
             return self._loading
         places: dict[Section, tuple[QWidget, QAbstractItemModel]] = {
@@ -233,6 +246,9 @@ class MainWindow(QMainWindow):
         self.sidebar.buttons[Section.QUEUE].count(queue.unfinished, is_alarm=queue.failed > 0, spoken=spoken)
         self._summary.setText(queue.summary())
         self._show_page()
+
+    def _on_devices(self, page: DevicesPage) -> None:
+        self.header.add_device.setEnabled(page.can_add)
 
     def _on_told(self, notice: Notice) -> None:
         self.notices.put(notice)
@@ -405,6 +421,7 @@ class MainWindow(QMainWindow):
             )
             self._ask(text, self.tr("Close"), self._close_now)
             return
+        self.desk.close_dialogs()
         for player in tuple(self.players.values()):
             player.close()
         super().closeEvent(event)

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.ui.icons import IconButton
-from app.ui.presenters import Notice
+from app.ui.presenters import Notice, Tone
 from app.ui.theme import MIN_TARGET, RADIUS, SPACE, tokens_of
 
 _DETAIL_LINES = 6
@@ -90,15 +90,21 @@ class NoticeCard(QFrame):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         del event
-        tokens = tokens_of(self)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setBrush(QColor(tokens.ground(self._tone)))
-        painter.setPen(QColor(tokens.border))
-        painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), RADIUS, RADIUS)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(tokens.tone(self._tone)))
-        painter.drawRoundedRect(SPACE // 2 + 1, SPACE, 3, self.height() - 2 * SPACE, 1.5, 1.5)
+        paint_card(self, self._tone)
+
+
+def paint_card(card: QWidget, tone: Tone) -> None:
+    """Draw the ground of ``card``, in its paint event: a rounded field with a bar in the colour of ``tone``."""
+    tokens = tokens_of(card)
+    painter = QPainter(card)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setBrush(QColor(tokens.ground(tone)))
+    painter.setPen(QColor(tokens.border))
+    painter.drawRoundedRect(card.rect().adjusted(0, 0, -1, -1), RADIUS, RADIUS)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(tokens.tone(tone)))
+    painter.drawRoundedRect(SPACE // 2 + 1, SPACE, 3, card.height() - 2 * SPACE, 1.5, 1.5)
+    painter.end()
 
 
 def _detail_area(label: QLabel) -> QScrollArea:

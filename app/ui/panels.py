@@ -54,6 +54,7 @@ class Sidebar(QWidget):
         self.buttons = {
             Section.LIBRARY: SectionButton("library", self.tr("Library")),
             Section.QUEUE: SectionButton("queue", self.tr("Queue")),
+            Section.DEVICES: SectionButton("devices", self.tr("Devices")),
             Section.TRASH: SectionButton("trash", self.tr("Trash")),
         }
         self._group = QButtonGroup(self)
@@ -158,6 +159,11 @@ class Header(QWidget):
         self.hide_finished.setCheckable(True)
         self.hide_finished.setToolTip(self.tr("Show only what is still to be done; finished films are in the library"))
         self.empty = QPushButton(self.tr("Empty Trash…"))
+        self.join = QPushButton(self.tr("Join with a code…"))
+        self.join.setToolTip(self.tr("Make this device one of those that you have already"))
+        self.add_device = QPushButton(self.tr("Add a device…"))
+        self.add_device.setObjectName("main")
+        self.add_device.setToolTip(self.tr("Show a code that lets another device of yours in"))
         self.add = QPushButton(self.tr("Add films…"))
         self.add.setObjectName("main")
         self.add.setToolTip(self.tr("Choose video files to add; you can also drop files and folders on the window"))
@@ -166,7 +172,7 @@ class Header(QWidget):
         row.setSpacing(SPACE)
         row.addWidget(self.title)
         row.addStretch(1)
-        for widget in (self.search, self.hide_finished, self.empty, self.add):
+        for widget in (self.search, self.hide_finished, self.empty, self.join, self.add_device, self.add):
             row.addWidget(widget)
 
     def show_section(self, section: Section, title: str) -> None:
@@ -175,3 +181,6 @@ class Header(QWidget):
         self.search.setVisible(section == Section.LIBRARY)
         self.hide_finished.setVisible(section == Section.QUEUE)
         self.empty.setVisible(section == Section.TRASH)
+        self.join.setVisible(section == Section.DEVICES)
+        self.add_device.setVisible(section == Section.DEVICES)
+        self.add.setVisible(section != Section.DEVICES)

@@ -37,7 +37,8 @@ class Section(IntEnum):
 
     LIBRARY = 0
     QUEUE = 1
-    TRASH = 2
+    DEVICES = 2
+    TRASH = 3
 
 
 class Tone(StrEnum):
@@ -578,7 +579,19 @@ def _task_counts(job: JobSnapshot) -> str:
 
 def format_moment(at_ms: int) -> str:
     """Return a moment (milliseconds since 1970) as local date and time."""
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    return _format_moment(at_ms, "%Y-%m-%d %H:%M")
+
+
+def format_day(at_ms: int) -> str:
+    """Return the local date of a moment (milliseconds since 1970)."""
+    return _format_moment(at_ms, "%Y-%m-%d")
+
+
+def _format_moment(at_ms: int, form: str) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return "–"  # another device's clock said so
 
 
 class ThumbnailPlace(msgspec.Struct, frozen=True, kw_only=True):

@@ -211,6 +211,9 @@ def _style_sheet(t: Tokens) -> str:
     QToolButton:focus {{ padding: 4px 7px; }}
     QPushButton:disabled, QToolButton:disabled {{ color: {t.muted}; background: transparent; }}
     QPushButton#main {{ background: {t.accent}; color: {t.on_accent}; border-color: {t.accent}; font-weight: 600; }}
+    QPushButton#main:disabled {{
+        background: {t.pressed}; color: {t.muted}; border-color: {t.pressed};
+    }}
     QPushButton#main:hover {{ background: {t.accent_text}; }}
     QPushButton#main:focus {{ border: 2px solid {t.text}; }}
     QPushButton#flat {{ background: transparent; border-color: transparent; padding: 5px 9px; }}
@@ -234,6 +237,10 @@ def _style_sheet(t: Tokens) -> str:
         background: {t.accent}; color: {t.on_accent}; border-radius: 9px; padding: 1px 7px; font-weight: 600;
     }}
     QLabel#badge[alarm="true"] {{ background: {t.error}; color: {t.window}; }}
+    QLabel#mark {{
+        background: {t.pressed}; color: {t.text}; border-radius: 8px; padding: 1px 8px;
+    }}
+    QScrollArea#devices, QScrollArea#devices > QWidget > QWidget {{ background: transparent; }}
     QLineEdit {{
         background: {t.field}; border: 1px solid {t.border}; border-radius: 8px; padding: 5px 10px; min-height: 20px;
         selection-background-color: {t.accent}; selection-color: {t.on_accent};

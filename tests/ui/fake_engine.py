@@ -13,11 +13,14 @@ from app.core.ids import media_id_of, new_id
 from app.engine.api import (
     AddPath,
     AddResult,
+    AwaitPairing,
     Changed,
     ChangeJob,
     ClosePlayer,
     Command,
+    ConfirmWords,
     CueSnapshot,
+    DeviceSnapshot,
     EmptyTrash,
     EngineStatus,
     ExportFilm,
@@ -27,17 +30,27 @@ from app.engine.api import (
     GetPoster,
     GetText,
     JobSnapshot,
+    JoinSpace,
+    ListDevices,
     ListLibrary,
     ListQueue,
     ListTrash,
+    OpenPairing,
     OpenPlayer,
+    PairedSnapshot,
+    PairingSnapshot,
     PlayerSnapshot,
     Progress,
     QueueCursor,
     QueuePage,
     RemoveFilm,
     RestoreFilm,
+    RevokeDevice,
+    RevokedSnapshot,
     SeekPlayer,
+    ShowWords,
+    SpaceSnapshot,
+    WordsSnapshot,
 )
 
 R = TypeVar("R")
@@ -84,6 +97,22 @@ def make_film(title: str, **fields: Any) -> FilmSnapshot:
     return FilmSnapshot(**{**usual, **fields})
 
 
+def make_device(name: str, **fields: Any) -> DeviceSnapshot:
+    """Return a device; ``fields`` replace what is usual."""
+    usual: dict[str, Any] = {
+        "id": new_id(),
+        "name": name,
+        "this": False,
+        "state": "member",
+        "added_at_ms": 1_700_000_000_000,
+        "added_by": "Desk",
+    }
+    return DeviceSnapshot(**{**usual, **fields})
+
+
+WORDS = tuple(f"word{number}" for number in range(1, 25))
+
+
 class FakeEngine:
     """Everything happens in ``loop``; the methods for tests may be called from any thread."""
 
@@ -97,6 +126,13 @@ class FakeEngine:
         self.refusals: dict[type[Command[Any]], Callable[[Any], Exception | None]] = {}
         self.page = 50
         """How many jobs the first event and each page hold."""
+        self.devices: dict[str, DeviceSnapshot] = {}
+        self.words_pending = True
+        self.codes = 0
+        """How many codes were shown so far."""
+        self._pairing: asyncio.Future[PairedSnapshot] | None = None
+        self._tell_pairing: Progress | None = None
+        self.put_devices(make_device("Desk", this=True, added_by="words"))
         self.status = EngineStatus(working=True, idle=False)
         self.held: dict[type[Command[Any]], asyncio.Event] = {}
         self.listeners: list[asyncio.Queue[Changed | None]] = []
@@ -111,6 +147,35 @@ class FakeEngine:
     def put_films(self, *films: FilmSnapshot) -> None:
         """Add or change films and tell of them."""
         self._loop.call_soon_threadsafe(self._put_films, films)
+
+    def put_devices(self, *devices: DeviceSnapshot) -> None:
+        """Add or change devices; as the true engine, tell nobody."""
+        self.devices.update({device.id: device for device in devices})
+
+    def try_code(self, used: float, message: str) -> None:
+        """Be somebody who comes with a wrong code."""
+        self._loop.call_soon_threadsafe(lambda: self._tell_pairing and self._tell_pairing(used, message))
+
+    def let_in(self, name: str) -> None:
+        """Be a device that joins with the code that is shown."""
+        self.put_devices(make_device(name))
+        paired = PairedSnapshot(id="id", name=name, devices=len(self.devices))
+        self._loop.call_soon_threadsafe(lambda: self._waiting.set_result(paired))
+
+    def end_code(self, code: ErrorCode, message: str) -> None:
+        """Let the code that is shown become void."""
+        error = ExpectedError(code, message)
+        self._loop.call_soon_threadsafe(lambda: self._waiting.set_exception(error))
+
+    @property
+    def _waiting(self) -> asyncio.Future[PairedSnapshot]:
+        assert self._pairing is not None, "no code is shown"
+        return self._pairing
+
+    @property
+    def is_code_open(self) -> bool:
+        """Whether somebody waits for a device to join."""
+        return self._pairing is not None and not self._pairing.done()
 
     def drop_job(self, job_id: str) -> None:
         """Forget a job and tell of it."""
@@ -151,6 +216,8 @@ class FakeEngine:
         refusal = self.refusals.get(type(command), lambda _command: None)(command)
         if refusal is not None:
             raise refusal
+        if isinstance(command, AwaitPairing):
+            return cast("R", await self._await_pairing(progress))
         return cast("R", self._answer(command, progress))
 
     async def events(self) -> AsyncIterator[Changed]:
@@ -202,8 +269,58 @@ class FakeEngine:
                 if progress is not None:
                     progress(0.5, "writing")
                 return self.films[media_id].size_bytes
+            case ListDevices():
+                return SpaceSnapshot(
+                    owner="0" * 64,
+                    vault_key="k",
+                    words_pending=self.words_pending,
+                    devices=tuple(self.devices.values()),
+                )
+            case OpenPairing():
+                return self._open_pairing()
+            case JoinSpace():
+                self.put_devices(make_device("Laptop", path="lan"))
+                return PairedSnapshot(id="id", name="Laptop", devices=len(self.devices))
+            case RevokeDevice(device_id=device_id):
+                return self._revoke(device_id)
+            case ShowWords():
+                return WordsSnapshot(words=WORDS)
+            case ConfirmWords(words=words):
+                return self._confirm(words)
             case _:
                 raise NotImplementedError(type(command).__name__)
+
+    def _open_pairing(self) -> PairingSnapshot:
+        self.codes += 1
+        code = f"417-220-93{self.codes}"
+        return PairingSnapshot(
+            code=code,
+            link=f"hearthreel://pair/{code.replace('-', '')}?at=192.168.1.20:45001",
+            addresses=("192.168.1.20:45001", "[fd00::20]:45001"),
+            found_by_code=True,
+            valid_s=600,
+        )
+
+    async def _await_pairing(self, progress: Progress | None) -> PairedSnapshot:
+        self._pairing = self._loop.create_future()
+        self._tell_pairing = progress
+        return await self._pairing
+
+    def _revoke(self, device_id: str) -> RevokedSnapshot:
+        device = msgspec.structs.replace(
+            self.devices[device_id], state="revoked", path=None, revoked_at_ms=1_700_000_000_000, revoked_by="Desk"
+        )
+        self.put_devices(device)
+        return RevokedSnapshot(
+            device=device, vault_key="k2", still_holds=f"{device.name} keeps titles and keys of up to 12 films."
+        )
+
+    def _confirm(self, words: dict[int, str]) -> bool:
+        for number, word in words.items():
+            if WORDS[number - 1] != word:
+                raise ExpectedError(ErrorCode.BAD_WORDS, f"Word {number} is another one.")
+        self.words_pending = False
+        return True
 
     def _queue_page(self, after: QueueCursor | None) -> QueuePage:
         parts: dict[str, list[JobSnapshot]] = {"unfinished": [], "finished": []}

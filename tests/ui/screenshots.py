@@ -1,5 +1,6 @@
 """Draws the window in its states to PNG files, to be looked at: ``python -m tests.ui.screenshots FOLDER``.
 
+``python -m tests.ui.screenshots FOLDER 1 devices`` draws only the devices, at the scale that Qt was told.
 Light and dark, at 100 % and 200 %; each scale in a process of its own, as Qt reads it once.
 """
 
@@ -24,6 +25,8 @@ from app.core.errors import ErrorCode, ErrorInfo
 from app.engine.api import (
     AddResult,
     EngineStatus,
+    JoinSpace,
+    ListDevices,
     PlayerSnapshot,
     RenditionSnapshot,
     SheetLayout,
@@ -31,11 +34,13 @@ from app.engine.api import (
 )
 from app.ui.bridge import EngineBridge
 from app.ui.controller import Controller
+from app.ui.device_dialogs import AskingDialog, ConfirmWordsDialog, InviteDialog, JoinDialog, ShutOutDialog
+from app.ui.device_presenters import DeviceAction
 from app.ui.main_window import MainWindow
 from app.ui.presenters import AddTally, Notice, Section, Tone
 from app.ui.theme import DARK, LIGHT, Tokens, apply_theme
 from app.ui.wording import Wording
-from tests.ui.fake_engine import FakeEngine, make_film, make_job
+from tests.ui.fake_engine import WORDS, FakeEngine, make_device, make_film, make_job
 
 _HD = (
     RenditionSnapshot(name="v1080", width=1920, height=1080, kind="h264", codecs="avc1.640028", average=5_400_000),
@@ -160,6 +165,15 @@ class Studio:
         look = "dark" if tokens.is_dark else "light"
         widget.grab().save(str(self._folder / f"{name}-{look}-{self._scale}x.png"))
 
+    def shoot_dialog(self, window: MainWindow, name: str, tokens: Tokens, *, closes: bool = False) -> None:
+        """Save what the dialog in front of ``window`` looks like."""
+        self.wait(300)
+        dialog = window.findChildren(AskingDialog)[0]
+        self.shoot(dialog, f"devices-{name}", tokens)
+        if closes:
+            dialog.close()
+            self.wait(100)
+
     def open(self, prepare: Callable[[FakeEngine], None], tokens: Tokens) -> tuple[MainWindow, FakeEngine]:
         """Return a window on a fresh engine."""
         apply_theme(self._app, tokens)
@@ -225,7 +239,101 @@ def shoot_all(studio: Studio, tokens: Tokens) -> None:
     window.notices.put(Notice(key="y", tone=Tone.QUIET, text="“Metropolis” is in the Trash.", action="Undo"))
     studio.shoot(window, "failing", tokens)
     window.close()
+    shoot_devices(studio, tokens)
     shoot_player(studio, tokens)
+
+
+def know_devices(engine: FakeEngine) -> None:
+    """Put devices in all conditions into ``engine``."""
+    away = ErrorInfo(
+        code="unreachable",
+        message="The device cannot be reached at 192.168.1.31:45001, [fd00::31]:45001: no answer in 5 s.",
+    )
+    stranger = ErrorInfo(code="not-trusted", message="What answers there is not the device that was looked for.")
+    engine.put_devices(
+        make_device("Laptop", path="lan", rate_bytes_s=48_300_000, added_at_ms=_NOW_MS),
+        make_device("Office, third floor", path="direct", rate_bytes_s=5_210_000),
+        make_device("Summer house", path="relay", rate_bytes_s=412_000),
+        make_device("Media centre", trouble=away),
+        make_device("Attic", trouble=stranger),
+        make_device("Old phone", state="revoked", revoked_at_ms=_NOW_MS, revoked_by="Laptop"),
+    )
+
+
+def shoot_devices(studio: Studio, tokens: Tokens) -> None:
+    """Take pictures of the devices and their dialogs."""
+    window, engine = studio.open(lambda _engine: None, tokens)
+    window.show_section(Section.DEVICES)
+    studio.shoot(window, "devices-alone", tokens)
+    engine.words_pending = False
+    engine.put_devices(make_device("Laptop", path="lan", rate_bytes_s=48_300_000))
+    studio.wait(1700)
+    studio.shoot(window, "devices-two", tokens)
+    engine.refuse(ListDevices, ErrorCode.ENGINE_GONE, "The engine has stopped. Start Hearthreel again to go on.")
+    studio.wait(1700)
+    studio.shoot(window, "devices-failing", tokens)
+    window.close()
+    window, engine = studio.open(know_devices, tokens)
+    window.show_section(Section.DEVICES)
+    studio.shoot(window, "devices-many", tokens)
+    window.resize(640, 440)
+    studio.shoot(window, "devices-narrow", tokens)
+    desk = window.desk
+    desk.add_device()
+    studio.shoot_dialog(window, "invite", tokens)
+    engine.try_code(
+        0.34,
+        "A device gave a wrong code, or somebody between the two tried to listen; nothing was given "
+        "away. 2 tries left.",
+    )
+    studio.shoot_dialog(window, "invite-warned", tokens)
+    engine.try_code(1.0, "A device gave a wrong code. 0 tries left.")
+    engine.end_code(ErrorCode.CODE_EXPIRED, "void")
+    studio.shoot_dialog(window, "invite-failed", tokens, closes=False)
+    window.findChildren(InviteDialog)[0].open_code()
+    studio.wait(300)
+    engine.let_in("Bedroom")
+    studio.shoot_dialog(window, "invite-joined", tokens, closes=True)
+    shoot_joining(studio, window, engine, tokens)
+    shoot_words(studio, window, tokens)
+    window.close()
+
+
+def shoot_joining(studio: Studio, window: MainWindow, engine: FakeEngine, tokens: Tokens) -> None:
+    """Take pictures of joining, and of shutting out."""
+    desk = window.desk
+    desk.join()
+    studio.shoot_dialog(window, "join", tokens)
+    engine.refuse(JoinSpace, ErrorCode.UNREACHABLE, "nobody")
+    join = window.findChildren(JoinDialog)[0]
+    join.code.setText("417-220-935")
+    join.send()
+    studio.shoot_dialog(window, "join-failed", tokens)
+    del engine.refusals[JoinSpace]
+    join.send()
+    studio.shoot_dialog(window, "join-joined", tokens, closes=True)
+    row = desk.watch.page.members[1]
+    desk.view.wanted.emit(row, DeviceAction.SHUT_OUT)
+    studio.shoot_dialog(window, "shut-out", tokens)
+    window.findChildren(ShutOutDialog)[0].send()
+    studio.shoot_dialog(window, "shut-out-done", tokens, closes=True)
+
+
+def shoot_words(studio: Studio, window: MainWindow, tokens: Tokens) -> None:
+    """Take pictures of the words."""
+    desk = window.desk
+    desk.show_words()
+    studio.shoot_dialog(window, "words", tokens, closes=True)
+    desk.confirm_words()
+    confirm = window.findChildren(ConfirmWordsDialog)[0]
+    for field in confirm.fields.values():
+        field.setText("wrong")
+    confirm.send()
+    studio.shoot_dialog(window, "words-wrong", tokens)
+    for number, field in confirm.fields.items():
+        field.setText(WORDS[number - 1])
+    confirm.send()
+    studio.shoot_dialog(window, "words-confirmed", tokens, closes=True)
 
 
 def shoot_player(studio: Studio, tokens: Tokens) -> None:
@@ -262,7 +370,7 @@ def main() -> int:
     app = QApplication([])
     studio = Studio(folder, app, sys.argv[2])
     for tokens in (LIGHT, DARK):
-        shoot_all(studio, tokens)
+        (shoot_devices if "devices" in sys.argv[3:] else shoot_all)(studio, tokens)
     return 0
 
 
