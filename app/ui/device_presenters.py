@@ -48,11 +48,14 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     is_this: bool
     link_text: str
     """How it is connected, or why not."""
+    link_tip: str
+    """What that means; empty when there is nothing to explain."""
     tone: Tone
     note: str
     """Since when, and by whom."""
     actions: tuple[DeviceAction, ...]
-    tooltip: str
+    spoken: str
+    """All of it, for a screen reader."""
 
 
 class DevicesPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,22 +123,23 @@ def _page_trouble(trouble: ErrorInfo | None, wording: Wording, *, is_in: bool) -
 
 def _present(one: DeviceSnapshot, wording: Wording, *, is_in: bool, is_ambiguous: bool, is_old: bool) -> DeviceRow:
     title = clean_line(one.name)
-    link, tone = _link(one, wording)
+    link, tone = _link(one, wording) if is_in else ("", Tone.QUIET)
     note = _note(one, wording)
     if is_ambiguous:
         note = f"{note} · {one.id[:_SHORT_ID]}"
     can_shut_out = is_in and not one.this and one.state == "member"
     here = wording.say("This device") if one.this else ""
-    tooltip = "\n".join(part for part in (title, here, link, _meaning(one.path, wording), note) if part)
+    tip = _meaning(one.path, wording) if link else ""
     return DeviceRow(
         key=one.id,
         title=title,
         is_this=one.this,
         link_text=link,
+        link_tip=tip,
         tone=Tone.QUIET if is_old else tone,
         note=note,
         actions=(DeviceAction.SHUT_OUT,) if can_shut_out else (),
-        tooltip=tooltip,
+        spoken=", ".join(part for part in (title, here, link, note) if part),
     )
 
 

@@ -102,8 +102,8 @@ class DeviceCard(QFrame):
         self.note.setText(row.note)
         self.shut_out.setVisible(DeviceAction.SHUT_OUT in row.actions)
         self.shut_out.setAccessibleName(self.tr("Shut out") + f" {row.title}")
-        self.setAccessibleName(row.tooltip.replace("\n", ", "))
-        self.link.setToolTip("" if row.is_this else self.tr("How this device reaches it now"))
+        self.setAccessibleName(row.spoken)
+        self.link.setToolTip(row.link_tip)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         del event

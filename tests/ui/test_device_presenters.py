@@ -58,6 +58,7 @@ def test_this_device_comes_first_and_cannot_be_shut_out_from_here() -> None:
 def test_a_connected_device_says_how_and_how_fast(path: str, rate: int | None, text: str) -> None:
     row = page(make_device("Laptop", path=path, rate_bytes_s=rate)).members[1]
     assert (row.link_text, row.tone) == (text, Tone.DONE)
+    assert row.link_tip
 
 
 def test_a_device_that_is_away_says_why_and_only_what_needs_somebody_is_a_warning() -> None:
@@ -106,6 +107,7 @@ def test_a_device_that_is_out_itself_lets_nobody_in_and_shuts_nobody_out() -> No
     assert not shown.is_alone
     assert "does not belong" in shown.trouble
     assert all(row.actions == () for row in (*shown.members, *shown.former))
+    assert shown.members[0].link_text == ""  # nobody is looking for it
 
 
 def test_the_words_are_reminded_of_until_they_are_confirmed() -> None:
