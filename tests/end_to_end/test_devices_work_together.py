@@ -124,6 +124,25 @@ def test_two_devices_pair_and_make_and_play_a_film_together(tmp_path: Path) -> N
         assert [one.run("verify")[-1]["damaged"] for one in (a, b)] == [[], []]
 
 
+def test_a_device_that_is_killed_again_and_again_is_connected_with_each_time(tmp_path: Path) -> None:
+    """Only the other one knows an address: it is the one that must keep trying, whatever the connection ended with."""
+    with machines(tmp_path, "a", "b") as (a, b):
+        for _ in range(4):
+            until_connected(b)
+            a.stop(signal.SIGKILL)
+            a.start()
+        until_connected(b)
+        until_connected(a)
+
+
+def until_connected(machine: Machine) -> None:
+    for _ in range(60):
+        (other,) = [device for device in machine.run("devices") if not device["this"]]
+        if other["path"] is not None:
+            return
+    raise AssertionError(f"not connected: {other}")
+
+
 def test_devices_that_know_no_address_meet_at_a_rendezvous(tmp_path: Path) -> None:
     """After pairing both move: where they were before there is nobody, and only the rendezvous leads to the other."""
     film = tmp_path / "film.mp4"
