@@ -297,22 +297,22 @@ class Peers:
         older = self._sessions.get(session.device)
         self._sessions[session.device] = session
         if older is not None:
-            self._note_displaced(session)
+            self._note_displaced(session.device, session.name)
         self.greeted(session.device, session.port)
         self._kernel.changed.set()
         return older
 
-    def _note_displaced(self, session: _Session) -> None:
+    def _note_displaced(self, device: str, name: str) -> None:
         """Note that a session took the place of one that was alive; two computers that do so in turn are copies."""
         now_s = self._kernel.clock.monotonic_s()
-        recent = [at_s for at_s in self._displaced.get(session.device, ()) if now_s - at_s < COPY_WINDOW_S]
-        self._displaced[session.device] = [*recent, now_s]
+        recent = [at_s for at_s in self._displaced.get(device, ()) if now_s - at_s < COPY_WINDOW_S]
+        self._displaced[device] = [*recent, now_s]
         if len(recent) + 1 >= COPY_SIGNS:
             message = (
-                f"Two computers seem to use copies of the same data directory (“{session.name}”); delete one of the "
+                f"Two computers seem to use copies of the same data directory (“{name}”); delete one of the "
                 "copies and pair that computer as a new device."
             )
-            self.troubles[session.device] = ErrorInfo(code=ErrorCode.NOT_TRUSTED, message=message)
+            self.troubles[device] = ErrorInfo(code=ErrorCode.NOT_TRUSTED, message=message)
             _log.warning("%s", message)
 
     async def _leave(self, session: _Session) -> None:

@@ -17,7 +17,7 @@ from app.core.paths import DataDir
 from app.engine import api
 from app.engine.housekeeping import bundles_in, missing_of
 from app.engine.local import LocalEngine
-from app.engine.peers import Link
+from app.engine.peers import COPY_SIGNS, Link
 from app.media.film import Film, PublishStage
 from app.sync.memory_channel import memory_channels
 from app.sync.session import Goodbye, Ping, encode_spoken
@@ -32,6 +32,7 @@ async def device(root: Path, keys: Path | None = None, *, work: bool = True) -> 
             DataDir(root=keys).keys, DataDir(root=root).keys, ignore=shutil.ignore_patterns("identity*", "device*")
         )
     engine = await LocalEngine.start(DataDir(root=root), work=work, clock=SystemClock())
+    engine.peers.is_member = lambda _device: True  # they were not paired, only given the same owner's keys
     try:
         yield engine
     finally:
@@ -212,3 +213,27 @@ async def until_async(is_so: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(60):
         while not await is_so():  # noqa: ASYNC110 (files tell nobody when they come)
             await asyncio.sleep(0.05)
+
+
+async def test_a_device_that_is_out_loses_its_session_and_gets_no_new_one(tmp_path: Path, small_film: Path) -> None:
+    async with device(tmp_path / "a") as a, device(tmp_path / "b", tmp_path / "a", work=False) as b:
+        async with linked(a, b) as tasks:
+            await a.peers.end_all_but({a.device.id})
+            ended = await asyncio.wait_for(tasks[1], 20)
+            assert (ended.code, "does not belong" in ended.message) == (ErrorCode.DISCONNECTED, True)
+        a.peers.is_member = lambda device: device == a.device.id
+        job_id = await add(a, small_film)
+        mine, theirs = link_pair()
+        here, there = await asyncio.gather(a.peers.serve(mine), b.peers.serve(theirs))
+        assert here.code == ErrorCode.NOT_TRUSTED
+        assert "does not belong" in there.message
+        assert await b._kernel.queue(lambda store: job_id not in store.job_ids())
+
+
+async def test_two_computers_that_push_each_other_out_are_called_copies(tmp_path: Path) -> None:
+    async with device(tmp_path / "a", work=False) as a:
+        for _ in range(COPY_SIGNS):
+            assert not a.peers.troubles
+            a.peers._note_displaced("d", "Tower")
+        assert "copies" in a.peers.troubles["d"].message
+        assert "Tower" in a.peers.troubles["d"].message
