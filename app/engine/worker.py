@@ -293,6 +293,8 @@ class Worker:
             free[ResourceClass.HEAVY] += 1
             decision = choose_task(startable, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
         await self._previewer.look(self.running.values())
+        if decision.trouble is not None:
+            raise ExpectedError(ErrorCode(decision.trouble.code), decision.trouble.message)
         return decision
 
     async def _startable(self, wanted: frozenset[str], now_s: float, *, most: int) -> list[Candidate]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from app.core.errors import ErrorCode
 from app.queue.abilities import Abilities
 
 STRONGER = 1.5
@@ -65,6 +66,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     for_s: float | None = None
     """After how many seconds waiting alone changes that; None when something else must."""
+    code: ErrorCode | None = None
+    """What is wrong with this device, when that is why."""
 
 
 def why_not(needs: Needs, me: Abilities, peers: Sequence[Peer]) -> Refusal | None:
@@ -84,7 +87,10 @@ def _why_unable(needs: Needs, me: Abilities, peers: Sequence[Peer]) -> Refusal |
             idle = "" if holder.abilities.works else " and does not work now (worker.enabled is off there)"
             return Refusal(reason=f"It waits for “{holder.name}”, which holds the file{idle}.")
     if needs.disk_bytes > me.free_bytes:
-        return Refusal(reason=f"It needs about {_size(needs.disk_bytes)} of room; free some on this device's disk.")
+        reason = (
+            f"The disk is too full for it: it needs about {_size(needs.disk_bytes)}; free some room on this device."
+        )
+        return Refusal(reason=reason, code=ErrorCode.DISK_FULL)
     if needs.memory_bytes > me.memory_bytes * _MEMORY_SHARE:
         return Refusal(reason=f"It is too large for this device: it needs about {_size(needs.memory_bytes)} of memory.")
     return None

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from app.core.errors import ErrorInfo
 from app.media.plan import Plan
 from app.queue.abilities import Abilities
 from app.queue.pool import Needs, Peer, Refusal, why_not
@@ -57,6 +58,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is nothing to do, in words."""
     look_again_at_s: float | None = None
     """Monotonic moment at which waiting alone changes the answer."""
+    trouble: ErrorInfo | None = None
+    """What is wrong with this device, when that is the reason."""
     reasons: Mapping[str, str] = {}
     """Job → why its next task is not begun, in words."""
 
@@ -122,15 +125,18 @@ def choose_task(
     """
     reasons: dict[str, str] = {}
     moments: list[float] = []
+    trouble: ErrorInfo | None = None
     for one in sorted(candidates, key=lambda candidate: order_of(candidate, wanted)):
         refusal = _why_not_now(one, wanted=wanted, free=free, now_s=now_s, me=me, peers=peers)
         if refusal is None:
             return Decision(task_id=one.task_id)
         reasons.setdefault(one.job_id, refusal.reason)
+        if refusal.code is not None and trouble is None:
+            trouble = ErrorInfo(code=refusal.code, message=refusal.reason)
         if refusal.for_s is not None:
             moments.append(now_s + refusal.for_s)
     reason = next(iter(reasons.values()), "There is nothing to do.")
-    return Decision(reason=reason, look_again_at_s=min(moments, default=None), reasons=reasons)
+    return Decision(reason=reason, look_again_at_s=min(moments, default=None), trouble=trouble, reasons=reasons)
 
 
 def _why_not_now(

@@ -84,7 +84,7 @@ def test_the_way_of_the_file_counts_for_the_device_that_does_not_hold_it() -> No
 
 def test_a_task_that_this_device_cannot_hold_is_refused_with_what_is_missing() -> None:
     assert reason(why_not(CHUNK, replace(ME, free_bytes=10), ())) == (
-        "It needs about 1.0 GB of room; free some on this device's disk."
+        "The disk is too full for it: it needs about 1.0 GB; free some room on this device."
     )
     assert reason(why_not(replace(CHUNK, memory_bytes=5 * GB), ME, ())) == (
         "It is too large for this device: it needs about 5.0 GB of memory."
