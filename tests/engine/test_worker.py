@@ -473,6 +473,6 @@ async def test_turning_the_worker_off_ends_its_children_and_on_begins_again(root
         assert children_of() == []
         status = await engine.call(api.GetStatus())
         assert (status.working, status.idle) == (False, True)
-        assert "Nothing works" in ((await job_of(engine, job_id)).reason or "")
+        assert "worker.enabled is off" in ((await job_of(engine, job_id)).reason or "")
         await engine.call(api.SetConfig(key="worker.enabled", value="on"))
         await until_job(engine, job_id, _is_encoding)
