@@ -63,13 +63,6 @@ def settle_device(path: Path, device: Device) -> Device:
     return settled
 
 
-def become_device(path: Path, *, id: str, key: str) -> None:  # noqa: A002 (it is one)
-    """Be another device from the next start on; rows of the present one stay as they are, as its last word."""
-    with _disk_errors(path):
-        known = _read(path)
-        _write(path, Device(id=id, name=known.name if known else device_name(), boot=0, key=key))
-
-
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
     try:

@@ -174,7 +174,7 @@ def _open_tasks(store: JobStore, wanted: Collection[str], most: int) -> tuple[li
     jobs: dict[str, JobRow] = {}
     found = []
     for task in tasks.values():
-        job = jobs.setdefault(task.job_id, store.job(task.job_id)) if task.job_id not in jobs else jobs[task.job_id]
+        job = jobs.get(task.job_id) or jobs.setdefault(task.job_id, store.job(task.job_id))
         rests = job.paused.value or job.trashed.value or is_cancelled(job)
         if not rests and held_state(job, task) is TaskState.AVAILABLE:
             found.append((job, task))

@@ -61,40 +61,38 @@ class FilmKeeper:
                 await asyncio.sleep(rest_s)
                 await changed.wait()
 
-    async def look(self) -> int:
-        """Bring what is missing of the films that this device keeps; return how many it has made whole.
+    async def look(self) -> None:
+        """Bring what is missing of the films that this device keeps.
 
         Raises ``ExpectedError`` missing-shard when nobody who can be reached has a piece, disk-full, read-only.
         """
         members = [one.id for one in (await self._devices.membership()).members]
         copies = self._kernel.settings.get("vault.copies")
-        brought = 0
         after: str | None = None
         while page := await self._kernel.queue(lambda store, after=after: store.library_page(after=after, limit=_PAGE)):  # type: ignore[misc]
             for entry in page:
                 after = entry.job.id
                 mine = self._kernel.device.id in keepers_of(entry.job.media_id, members, copies=copies)
                 if mine and entry.stage is PublishStage.FULL and not entry.trashed:
-                    brought += await self._keep(entry)
-        return brought
+                    await self._keep(entry)
 
-    async def _keep(self, entry: LibraryEntry) -> bool:
+    async def _keep(self, entry: LibraryEntry) -> None:
         key = (entry.job.id, entry.outcome.epoch, entry.outcome.token)
         if key in self._whole:
-            return False
-        film = decode_canonical(entry.outcome.value, Film)
-        lacks = False
-        for bundle in bundles_in(film):
-            for capability in (bundle, *await self._entries(bundle)):
-                if await self._kernel.store(lambda storage, one=capability: storage.vault.missing_of(one)):  # type: ignore[misc]
-                    await self._check_quota()
-                    await self._peers.bring(capability)
-                    lacks = True
+            return
+        for bundle in bundles_in(decode_canonical(entry.outcome.value, Film)):
+            await self._bring(bundle)
+            for capability in await self._entries(bundle):
+                await self._bring(capability)
         self._whole.add(key)
-        return lacks
+
+    async def _bring(self, capability: str) -> None:
+        """Bring a file if it lacks anything, as far as the quota allows."""
+        if await self._kernel.store(lambda storage: storage.vault.missing_of(capability)):
+            await self._check_quota()
+            await self._peers.bring(capability)
 
     async def _entries(self, bundle: str) -> list[str]:
-        await self._peers.bring(bundle)
         read = await self._kernel.store(lambda storage: storage.vault.read_bundle(bundle))
         return [entry.capability for entry in read.entries]
 

@@ -116,8 +116,6 @@ class LocalEngine:
         self.peers.is_member = self.devices.is_member
         self._connector: asyncio.Future[Connector] = asyncio.get_running_loop().create_future()
         self._is_pairing = False
-        self._stays = False
-        """Whether it keeps links to other devices."""
         self._pairing: Pairing | None = None
         self._directory = directory
         self._housekeeper = Housekeeper(kernel)
@@ -198,7 +196,6 @@ class LocalEngine:
                 asyncio.create_task(FilmKeeper(kernel, engine.devices, engine.peers).run()),
             ]
             await engine._follow_settings()
-            engine._stays = work
             if work:
                 engine.devices.will_listen = True
                 engine._tasks.append(asyncio.create_task(engine._stay_connected()))
@@ -211,11 +208,6 @@ class LocalEngine:
     def device(self) -> Device:
         """Who this engine is among the owner's devices."""
         return self._kernel.device
-
-    async def start_working(self) -> None:
-        """Begin to work if the settings allow it, though the engine was started without."""
-        self._may_work = True
-        await self._follow_settings()
 
     async def close(self) -> None:
         """Give back what is being done, close everything, release the lock."""
@@ -631,7 +623,7 @@ class LocalEngine:
 
     async def _open_pairing(self, command: api.OpenPairing) -> api.PairingSnapshot:
         """Show a code; an engine that stays is reachable from now on, so that whoever joins can connect to it."""
-        if self._stays:
+        if self._may_work:
             self._is_pairing = True
             self._kernel.changed.set()
             await (await asyncio.shield(self._connector)).listening.wait()

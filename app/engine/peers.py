@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import msgspec
 
@@ -29,6 +29,7 @@ from app.storage.shard_store import missing_shard
 from app.storage.source import open_source, read_at
 from app.storage.source_ledger import SourceState
 from app.sync.channel import Channel, ChannelClosedError, bad_message
+from app.sync.membership import Membership
 from app.sync.session import (
     OLDEST_VERSION,
     VERSION,
@@ -126,8 +127,6 @@ class Peers:
         self._settling = Settling()
         self._settled: dict[str, asyncio.Future[None]] = {}
         self._arriving: dict[str, asyncio.Future[None]] = {}
-        self.restored: Callable[[Sequence[str]], None] = lambda _rows: None
-        """Called with rows in which this device says what it does not know: it was restored, or lives twice."""
         self.reach_others: Callable[[], bool] = lambda: False
         """Called when somebody waits for what another device may have; returns whether any is being tried now."""
         self.is_member: Callable[[str], bool] = lambda _device: True
@@ -344,6 +343,7 @@ class _Session:
         self._rate = LinkRate()
         self._told = told
         self._stated: set[bytes] = set()
+        self._stated_for: Membership | None = None
         self._woken = asyncio.Event()
 
     @property
@@ -437,7 +437,7 @@ class _Session:
             self._stated.update(heard.statements)
             await self._peers.take_statements(heard.statements)
         if heard.own_news:
-            self._peers.restored(heard.own_news)
+            _log.warning("others know of work of this device that it does not know: it was restored from a backup")
         await self._say(heard.replies)
 
     async def _speak(self) -> None:
@@ -466,6 +466,10 @@ class _Session:
     async def _news_of_statements(self) -> tuple[Spoken, ...]:
         if not self.is_talking:
             return ()
+        membership = await self._kernel.members(lambda store: store.membership())
+        if membership is self._stated_for:  # it is judged anew with every new statement, and with nothing else
+            return ()
+        self._stated_for = membership
         known = await self._kernel.members(lambda store: [one.encoded for one in store.statements()])
         fresh = tuple(one for one in known if one not in self._stated)
         self._stated.update(fresh)

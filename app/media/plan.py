@@ -186,10 +186,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the sound track ``name``; KeyError when there is none."""
         return _only((one for one in self.audio if one.name == name), name)
 
-    def text_track(self, name: str) -> TextTrack:
-        """Return the text track ``name``; KeyError when there is none."""
-        return _only((one for one in self.text if one.name == name), name)
-
     def chunk_of(self, segment: int) -> Chunk:
         """Return the chunk that holds ``segment``; KeyError when it is outside the film."""
         return _only((one for one in self.chunks if one.first_segment <= segment < one.end_segment), segment)

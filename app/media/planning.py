@@ -381,11 +381,6 @@ class _Planner:
             return scan.cues > 0
         return False
 
-    def _warn_of_colours(self) -> None:
-        """Say what cannot be converted: false colours must not be published silently."""
-        if self.video.dolby_vision_profile == 5:
-            self.warnings.append("The film is Dolby Vision without a fallback; its colours will look green and purple.")
-
     def _warn_of_damage(self) -> None:
         declared = self.scan.declared_ticks
         have = self.end / TICKS_PER_S

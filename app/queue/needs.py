@@ -68,16 +68,13 @@ def needs_of(
         return msgspec.structs.replace(common, disk_bytes=_TEXT_BYTES)
     start, end = _range_of(target, plan)
     is_heavy = resource_of(target, plan) is ResourceClass.HEAVY
-    return Needs(
+    return msgspec.structs.replace(
+        common,
         work=weight_of(target, plan) / TICKS_PER_S if is_heavy else 0.0,
         job_work=undone_weight / TICKS_PER_S if is_heavy else 0.0,
         source_bytes=job.size_bytes * (end - start) // max(1, plan.duration_ticks),
         disk_bytes=_disk_bytes(target, plan, ticks_to_s(end - start)),
         memory_bytes=_memory_bytes(target, plan) if is_heavy else 0,
-        has_source=common.has_source,
-        source_at=common.source_at,
-        only_at_source=common.only_at_source,
-        open_s=open_s,
     )
 
 

@@ -120,9 +120,7 @@ class Vault:
         """Put a shard that another device gave; raises ``ExpectedError`` damaged-shard when it is not that one."""
         if name_of(data) != name:
             raise damaged_shard(name, "another device sent other bytes")
-        with self._index.writing(name):
-            is_new = self._store.put(name, data)
-            self._index.note_written(name, size=len(data), now_ms=self._clock.wall_ms(), is_hit=not is_new)
+        self._put(name, data)
 
     def give_shard(self, name: str) -> bytes:
         """Return the sealed bytes of a shard, verified, for another device; raises as ``read_all``."""
@@ -143,11 +141,7 @@ class Vault:
 
     def keep_shard(self, sealed: SealedShard) -> None:
         """Put a sealed shard, so that it is here durably and its grace period starts anew."""
-        with self._index.writing(sealed.name):
-            is_new = self._store.put(sealed.name, sealed.data)
-            self._index.note_written(
-                sealed.name, size=len(sealed.data), now_ms=self._clock.wall_ms(), is_hit=not is_new
-            )
+        self._put(sealed.name, sealed.data)
 
     def collect(
         self,
@@ -214,6 +208,11 @@ class Vault:
     def close(self) -> None:
         """Leave the index whole, so that the next start need not look at every file."""
         self._index.close()
+
+    def _put(self, name: str, data: bytes) -> None:
+        with self._index.writing(name):
+            is_new = self._store.put(name, data)
+            self._index.note_written(name, size=len(data), now_ms=self._clock.wall_ms(), is_hit=not is_new)
 
     def _get(self, name: str) -> bytes:
         data = self._store.get(name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 
 import msgspec
+import psutil
 
 from app.core.errors import ErrorCode, ExpectedError
 from app.sync.channel import ChannelPath
@@ -40,6 +42,14 @@ def parse_address(text: str) -> Address:
 
 def _is_host(host: str) -> bool:
     return 0 < len(host) <= _MAX_HOST_LENGTH and host.isprintable() and not any(one in host for one in " /@#?[]\\")
+
+
+def own_hosts() -> tuple[str, ...]:
+    """Return this machine's addresses, loopback left out, as they are on the wire: without zones."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    found = (one for interface in psutil.net_if_addrs().values() for one in interface if one.family in families)
+    hosts = dict.fromkeys(one.address.partition("%")[0] for one in found)
+    return tuple(host for host in hosts if not ipaddress.ip_address(host).is_loopback)
 
 
 def path_of(host: str) -> ChannelPath:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import psutil
 from zeroconf import (
     Error,
     InterfaceChoice,
@@ -19,6 +17,7 @@ from zeroconf import (
 )
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
 
+from app.sync.addresses import own_hosts
 from app.sync.discovery import Announcement, Sighting, decode_record, encode_record
 
 SERVICE: Final = "_hearthreel._tcp.local."
@@ -66,7 +65,7 @@ class MdnsDiscovery:
 
     def _info(self, announcement: Announcement) -> AsyncServiceInfo:
         """Return the service; its host is named by the salt too: the machine's own name would tell whose it is."""
-        hosts = self._interfaces or _own_hosts()
+        hosts = self._interfaces or own_hosts()
         return AsyncServiceInfo(
             SERVICE,
             f"{announcement.salt.hex()}.{SERVICE}",
@@ -95,11 +94,3 @@ class MdnsDiscovery:
         sighting = decode_record(info.properties, info.parsed_scoped_addresses(), info.port)
         if sighting is not None:
             self._on_seen(sighting)
-
-
-def _own_hosts() -> list[str]:
-    """Return this machine's addresses at which others may reach it."""
-    families = (socket.AF_INET, socket.AF_INET6)
-    found = [one for interface in psutil.net_if_addrs().values() for one in interface if one.family in families]
-    hosts = [one.address.partition("%")[0] for one in found]
-    return [host for host in hosts if not ipaddress.ip_address(host).is_loopback]

@@ -10,18 +10,16 @@ import asyncio
 import contextlib
 import ipaddress
 import secrets
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-import psutil
 from zeroconf import BadTypeInNameException, NonUniqueNameException, ServiceStateChange, Zeroconf
 from zeroconf import Error as ZeroconfError
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
 
 from app.core.errors import ErrorCode, ExpectedError
-from app.sync.addresses import Address
+from app.sync.addresses import Address, own_hosts
 
 SERVICE = "_hearthreel-pair._tcp.local."
 FIND_S = 6.0
@@ -124,15 +122,9 @@ class LanDirectory:
 
 def local_hosts() -> tuple[str, ...]:
     """Return the addresses at which other devices may reach this machine, IPv4 first; loopback when there is none."""
-    found: list[str] = []
-    for addresses in psutil.net_if_addrs().values():
-        for one in addresses:
-            if one.family in {socket.AF_INET, socket.AF_INET6}:
-                host = one.address.partition("%")[0]
-                address = ipaddress.ip_address(host)
-                if not (address.is_loopback or address.is_link_local or address.is_unspecified):
-                    found.append(host)
-    return tuple(sorted(dict.fromkeys(found), key=lambda host: ":" in host)) or ("127.0.0.1",)
+    parsed = ((host, ipaddress.ip_address(host)) for host in own_hosts())
+    found = [host for host, address in parsed if not (address.is_link_local or address.is_unspecified)]
+    return tuple(sorted(found, key=lambda host: ":" in host)) or ("127.0.0.1",)
 
 
 def _check_numeric(hosts: Sequence[str]) -> None:

@@ -85,7 +85,7 @@ def open_source(handle: SourceHandle) -> Iterator[OpenSource]:
     """Open the source that the parent passed; raises ``ExpectedError`` for what is no film."""
     if handle.remote is not None:
         with RemoteFile(handle.remote) as remote:
-            yield from _opened(_RemoteBytes(remote), lambda: _open_file(remote))
+            yield from _opened(remote, lambda: _open_file(remote))
         return
     with _descriptor(handle) as fd:
         yield from _opened(ByteFile(fd), lambda: _open(fd))
@@ -99,17 +99,6 @@ def _opened(file: Readable, open_container: Callable[[], av.container.InputConta
         raise _opening_error(error) from error
     with container:
         yield OpenSource(container, boxes, file.size)
-
-
-class _RemoteBytes:
-    """A remote file for a first look at its bytes."""
-
-    def __init__(self, file: RemoteFile) -> None:
-        self._file = file
-        self.size = file.size
-
-    def read(self, offset: int, length: int) -> bytes:
-        return self._file.read_at(offset, length)
 
 
 @contextlib.contextmanager

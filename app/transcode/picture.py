@@ -1,7 +1,7 @@
 """Picture filters: from a decoded picture to what an encoder of one rendition takes.
 
 Output is always 8-bit 4:2:0, limited range, BT.709, square pixels, upright. Filters see pictures one by one and keep
-their number (deinterlacing, which does not, runs before pacing; see ``Deinterlacer``).
+their number (deinterlacing, which does not, runs before pacing; see ``SourceFilter``).
 """
 
 from __future__ import annotations
@@ -221,37 +221,37 @@ def _is_final(frame: Any, width: int, height: int) -> bool:
     )
 
 
-class Deinterlacer:
-    """Turns interlaced pictures into one progressive picture per field, with both fields' times."""
+DEINTERLACE: Sequence[Step] = (("bwdif", "mode=send_field:parity=auto:deint=all"),)
+"""Turns interlaced pictures into one progressive picture per field, with both fields' times."""
 
-    def __init__(self) -> None:
+
+class SourceFilter:
+    """Runs pictures through filters at the source's own size, begun anew where the shape of the pictures changes."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
         self._chain: FilterChain | None = None
         self._shape: tuple[Any, ...] = ()
 
     def run(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
-        """Yield progressive pictures; needs one picture more on both sides of what is used."""
+        """Yield what the filters give; deinterlacing needs one picture more on both sides of what is used."""
         for picture in pictures:
             frame = picture.frame
             shape = (frame.width, frame.height, frame.format.name, picture.aspect)
             if shape != self._shape:
-                yield from self._end()
+                yield from self._pull(ends=True)
                 self._shape = shape
-                self._chain = FilterChain.for_pictures(frame, [("bwdif", "mode=send_field:parity=auto:deint=all")])
-            frame.time_base = TICKS
-            frame.pts = picture.ticks
+                self._chain = FilterChain.for_pictures(frame, self._steps)
+            frame.time_base, frame.pts = TICKS, picture.ticks
             if self._chain is not None:
                 self._chain.push(frame)
-            yield from self._pull()
-        yield from self._end()
+            yield from self._pull(ends=False)
+        yield from self._pull(ends=True)
 
-    def _end(self) -> Iterator[Picture]:
-        if self._chain is not None:
-            self._chain.push(None)
-            yield from self._pull()
-
-    def _pull(self) -> Iterator[Picture]:
+    def _pull(self, *, ends: bool) -> Iterator[Picture]:
         if self._chain is None:
             return
+        if ends:
+            self._chain.push(None)
         for frame in self._chain.pull():
-            ticks = frame.pts * frame.time_base * TICKS_PER_S
-            yield Picture(frame, int(ticks), self._shape[-1])
+            yield Picture(frame, int(frame.pts * frame.time_base * TICKS_PER_S), self._shape[-1])

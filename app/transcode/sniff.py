@@ -35,7 +35,7 @@ class Readable(Protocol):
 
     size: int
 
-    def read(self, offset: int, length: int) -> bytes:
+    def read_at(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes at ``offset``."""
         ...
 
@@ -47,7 +47,7 @@ class ByteFile:
         self._fd = fd
         self.size = os.fstat(fd).st_size
 
-    def read(self, offset: int, length: int) -> bytes:
+    def read_at(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes at ``offset``."""
         if hasattr(os, "pread"):
             return os.pread(self._fd, length, offset)
@@ -63,7 +63,7 @@ def refuse_what_is_no_film(file: Readable) -> BoxFacts | None:
     """Return what ISO boxes say (None for other formats); raise ``ExpectedError`` for what can never be a film."""
     if file.size == 0:
         raise ExpectedError(ErrorCode.EMPTY, "The file is empty. If it is still being copied, add it again afterwards.")
-    head = file.read(0, HEAD_BYTES)
+    head = file.read_at(0, HEAD_BYTES)
     for looks_like, error in _REFUSALS:
         if looks_like(head):
             raise error()
@@ -96,7 +96,7 @@ def read_box_facts(file: Readable) -> BoxFacts:
     for kind, start, end in _top_boxes(file):
         if kind == b"moov" and end <= file.size:
             has_movie = True
-            movie = file.read(start, min(end - start, _MOOV_LIMIT))
+            movie = file.read_at(start, min(end - start, _MOOV_LIMIT))
     return BoxFacts(
         has_movie=has_movie,
         is_protected=any(kind in _PROTECTED_ENTRIES for kind in _sample_entries(movie)),
@@ -107,7 +107,7 @@ def read_box_facts(file: Readable) -> BoxFacts:
 def _top_boxes(file: Readable) -> Iterator[tuple[bytes, int, int]]:
     position = 0
     while position + 8 <= file.size:
-        header = file.read(position, 16)
+        header = file.read_at(position, 16)
         if len(header) < 8:
             return
         size, kind = struct.unpack_from(">I4s", header)
@@ -140,7 +140,7 @@ def _dolby_vision_profile(movie: bytes) -> int | None:
 
 def _profile_in_matroska(file: Readable) -> int | None:
     """Return the profile in a track's BlockAdditionMapping: its type names the box, its extra data are the body."""
-    head = file.read(0, _MATROSKA_HEADERS)
+    head = file.read_at(0, _MATROSKA_HEADERS)
     place = max(head.find(b"\x41\xe7\x84dvcC"), head.find(b"\x41\xe7\x84dvvC"))
     data = head.find(b"\x41\xed", place, place + 64) if place >= 0 else -1
     return head[data + 5] >> 1 if 0 <= data < len(head) - 5 else None

@@ -25,11 +25,12 @@ from app.media.plan import Plan
 from app.media.source import TICKS_PER_S
 from app.media.telecine import CYCLE, kept_times, source_step
 from app.transcode.decode import Picture
-from app.transcode.picture import TICKS, FilterChain
+from app.transcode.picture import SourceFilter
 
 TELECINE_PICTURES = 46
 """How many neighbouring pictures tell whether a film is telecined."""
 _MATCH = (("fieldmatch", "order=auto:mode=pc_n:combmatch=sc"), ("bwdif", "mode=send_frame:deint=interlaced"))
+"""Puts the fields of one picture together again, a picture for each; what stays combed is deinterlaced."""
 _LEAST_MOTION = 0.4
 """Mean difference of neighbours (of 255) below which a stretch says nothing."""
 _DOUBLE = 0.35
@@ -37,37 +38,6 @@ _DOUBLE = 0.35
 _MOST_CYCLES = 0.8
 _GRAIN = 4
 """Every fourth pixel and row is compared."""
-
-
-class FieldMatcher:
-    """Puts the fields of one picture together again; what stays combed is deinterlaced."""
-
-    def __init__(self) -> None:
-        self._chain: FilterChain | None = None
-        self._shape: tuple[Any, ...] = ()
-
-    def run(self, pictures: Iterator[Picture]) -> Iterator[Picture]:
-        """Yield as many pictures as come in."""
-        for picture in pictures:
-            frame = picture.frame
-            shape = (frame.width, frame.height, frame.format.name, picture.aspect)
-            if shape != self._shape:
-                yield from self._pull(ends=True)
-                self._shape = shape
-                self._chain = FilterChain.for_pictures(frame, _MATCH)
-            frame.time_base, frame.pts = TICKS, picture.ticks
-            if self._chain is not None:
-                self._chain.push(frame)
-            yield from self._pull(ends=False)
-        yield from self._pull(ends=True)
-
-    def _pull(self, *, ends: bool) -> Iterator[Picture]:
-        if self._chain is None:
-            return
-        if ends:
-            self._chain.push(None)
-        for frame in self._chain.pull():
-            yield Picture(frame, int(frame.pts * frame.time_base * TICKS_PER_S), self._shape[-1])
 
 
 class Untelecine:
@@ -80,7 +50,7 @@ class Untelecine:
         """Yield the film's pictures; needs a whole cycle before what is used."""
         cycle: list[_Matched] = []
         last: Any = None
-        for picture in FieldMatcher().run(pictures):
+        for picture in SourceFilter(_MATCH).run(pictures):
             look = _look(picture.frame)
             matched = _Matched(
                 picture=picture,
@@ -134,7 +104,7 @@ def _difference(a: Any, b: Any) -> float:
 def looks_telecined(pictures: Sequence[Any]) -> bool | None:
     """Whether one in five pictures of interlaced video is a double, always the same; None if all is still."""
     numbered = (Picture(frame, number * TICKS_PER_S // 30) for number, frame in enumerate(pictures))
-    looks = [_look(picture.frame) for picture in FieldMatcher().run(numbered)]
+    looks = [_look(picture.frame) for picture in SourceFilter(_MATCH).run(numbered)]
     changes = [_difference(a, b) for a, b in pairwise(looks)]
     cycles = [changes[n : n + CYCLE] for n in range(0, len(changes) - CYCLE + 1, CYCLE)]
     moving = [cycle for cycle in cycles if statistics.median(cycle) > _LEAST_MOTION]

@@ -32,7 +32,7 @@ from app.transcode.messages import InitMade, MakeVideo, SegmentMade
 from app.transcode.opening import OpenSource, open_source
 from app.transcode.pacing import Pacer, Shown
 from app.transcode.passthrough import UncopyableError, copy_chunk
-from app.transcode.picture import Deinterlacer
+from app.transcode.picture import DEINTERLACE, SourceFilter
 from app.transcode.reporting import Reporter
 from app.transcode.telecine import Untelecine
 
@@ -199,7 +199,7 @@ class _ChunkEncoding:
         pictures = decoder.pictures(self._borders[0], chunk=self._chunk.number, early=fields)
         if UNTELECINE in filters:
             return Untelecine(self._plan).run(pictures)
-        return Deinterlacer().run(pictures) if fields else pictures
+        return SourceFilter(DEINTERLACE).run(pictures) if fields else pictures
 
     def _feed(self, workers: Sequence[_Worker], shown: Iterator[Shown]) -> int:
         start, length = self._borders[0], max(1, self._borders[-1] - self._borders[0])

@@ -14,6 +14,7 @@ from app.core.clock import SystemClock
 from app.core.encoding import decode_canonical
 from app.core.errors import ErrorCode, ErrorInfo
 from app.core.paths import DataDir
+from app.core.settings import SettingsFile
 from app.engine import api
 from app.engine.housekeeping import bundles_in, missing_of
 from app.engine.local import LocalEngine
@@ -24,14 +25,23 @@ from app.sync.session import Goodbye, Ping, encode_spoken
 from tests.engine.stage import add, change, finished, until, until_job, until_queue
 
 
+def settle(root: Path, *, work: bool) -> None:
+    root.mkdir(exist_ok=True)
+    settings = SettingsFile(DataDir(root=root).settings)
+    settings.set("listen.host", "127.0.0.1")
+    settings.set("discovery", "off")
+    settings.set("worker.enabled", "on" if work else "off")
+
+
 @asynccontextmanager
 async def device(root: Path, keys: Path | None = None, *, work: bool = True) -> AsyncIterator[LocalEngine]:
-    """Lend an engine of the same owner as the one whose data directory is ``keys``."""
+    """Lend an engine of the same owner as the one whose data directory is ``keys``; it stays on loopback."""
+    settle(root, work=work)
     if keys is not None:
         shutil.copytree(
             DataDir(root=keys).keys, DataDir(root=root).keys, ignore=shutil.ignore_patterns("identity*", "device*")
         )
-    engine = await LocalEngine.start(DataDir(root=root), work=work, clock=SystemClock())
+    engine = await LocalEngine.start(DataDir(root=root), work=True, clock=SystemClock())
     engine.peers.is_member = lambda _device: True  # they were not paired, only given the same owner's keys
     try:
         yield engine
@@ -106,7 +116,7 @@ async def test_a_device_without_the_file_does_the_work_and_the_one_that_holds_it
         job_id = await add(a, small_film)
         await until_queue(a, lambda store: store.accepted_plan_hash(job_id) is not None)
         await a.call(api.SetConfig(key="worker.enabled", value="off"))
-        await b.start_working()
+        await b.call(api.SetConfig(key="worker.enabled", value="on"))
         done = await finished(a, job_id)
         assert (done.state, done.error) == ("done", None)
         makers = await makers_of(b)

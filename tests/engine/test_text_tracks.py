@@ -195,7 +195,7 @@ async def test_a_device_without_the_file_makes_its_text_and_the_other_shows_it(t
         job_id = await add(a, folder / "Film.mkv")
         await until_queue(a, lambda store: store.accepted_plan_hash(job_id) is not None)
         await a.call(api.SetConfig(key="worker.enabled", value="off"))
-        await b.start_working()
+        await b.call(api.SetConfig(key="worker.enabled", value="on"))
         job = await finished(a, job_id)
         assert (job.state, job.error) == ("done", None)
         film = await a.call(api.GetFilm(media_id=job.media_id))
